@@ -5,8 +5,10 @@
  * length; heads of 32 to 128, which GPUs compute as tiles; scores that no exponent could take; and
  * what is refused.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "alone.h"
 #include "harness.h"
 
 typedef struct attention_case {
@@ -60,6 +62,96 @@ START_TEST(large_scores_are_finite)
     x = yoke_input(g, "x", YOKE_F32, yoke_shape(70, 24));
     op_check_graph(g, yoke_attention(g, x, NULL, &o),
                    &(op_check_options){.whole = true, .no_gradient = true, .may_be_refused = true});
+}
+END_TEST
+
+/* ---- tiles ---- */
+
+/* More rows than keys that are taken together; two heads share keys. */
+enum { TILED_LENGTH = 70, TILED_HEADS = 2, TILED_BATCH = 2, TILED_ARRAYS = 5 };
+
+/* What attention and its gradient read and write. */
+typedef struct tiled_values {
+    float *x, *y, *lse, *dy, *dx;
+} tiled_values;
+
+/* Runs both by the solver that alone_only and alone_last name. */
+static void
+run_both(const yki_problem *forward, const yki_problem *gradient, unsigned tuning,
+         const tiled_values *v)
+{
+    alone_run(forward, tuning, TILED_BATCH, (void *[]){v->x, v->y, v->lse});
+    alone_run(gradient, tuning, TILED_BATCH, (void *[]){v->x, v->y, v->dy, v->lse, v->dx});
+}
+
+/* Every tile gives the same bits, which are near those of the processor's kernels; the last piece
+ * of a head is whole or narrow. */
+START_TEST(tiles_give_equal_bits)
+{
+    static const int32_t widths[] = {32, 48, 80, 112};
+    const yki_attention_attrs attrs = {.heads = TILED_HEADS,
+                                       .shared = 1,
+                                       .width = widths[_i],
+                                       .causal = 1,
+                                       .lse = 1,
+                                       .scale = 0.2f};
+    const int64_t columns = TILED_HEADS * widths[_i], packed = columns + 2 * widths[_i];
+    const yki_operand x = alone_tensor(YOKE_F32, true, yoke_shape(TILED_LENGTH, packed));
+    const yki_operand y = alone_tensor(YOKE_F32, true, yoke_shape(TILED_LENGTH, columns));
+    const yki_operand lse = alone_tensor(YOKE_F32, true, yoke_shape(TILED_HEADS, TILED_LENGTH));
+    yki_problem forward = {.op = &yki_op_attention,
+                           .input_count = 1,
+                           .in = {x},
+                           .out = y,
+                           .extra_count = 1,
+                           .extra = {lse},
+                           .max.batch = TILED_BATCH};
+    yki_problem gradient = {.op = &yki_op_attention_grad,
+                            .input_count = 4,
+                            .in = {x, y, y, lse},
+                            .out = x,
+                            .max.batch = TILED_BATCH};
+    const size_t size_x = (size_t)(TILED_BATCH * TILED_LENGTH * packed);
+    const size_t size_y = (size_t)(TILED_BATCH * TILED_LENGTH * columns);
+    const size_t size_lse = TILED_BATCH * TILED_LENGTH * TILED_HEADS;
+    const size_t sizes[TILED_ARRAYS] = {size_x, size_y, size_lse, size_y, size_x};
+    float *arrays[3][TILED_ARRAYS];
+    tiled_values v[3];
+    unsigned tunings;
+
+    SKIP_ON_SIMULATOR;
+    yki_attention_attrs_set(&forward.attrs, &attrs);
+    yki_attention_attrs_set(&gradient.attrs, &attrs);
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < TILED_ARRAYS; i++)
+            arrays[k][i] = malloc(sizes[i] * sizeof(float));
+        v[k] = (tiled_values){arrays[k][0], arrays[k][1], arrays[k][2], arrays[k][3], arrays[k][4]};
+        alone_fill(v[k].x, size_x, 1);
+        alone_fill(v[k].dy, size_y, 2);
+    }
+    alone_open();
+    alone_traits.type = YOKE_DEVICE_GPU; /* all tiles for which there is room */
+    alone_last = true;
+    run_both(&forward, &gradient, 0, &v[0]);
+    alone_only = "tiled";
+    tunings = alone_solver(&forward, false)->tunings(&forward, &alone_traits);
+    ck_assert_uint_eq(tunings, alone_solver(&gradient, false)->tunings(&gradient, &alone_traits));
+    if (alone_traits.max_group >= 256 && alone_traits.local_memory >= 49152)
+        ck_assert_uint_eq(tunings, widths[_i] <= 64 ? 5 : 2);
+    for (unsigned tuning = 0; tuning < tunings; tuning++) {
+        tiled_values *got = &v[tuning ? 2 : 1];
+
+        run_both(&forward, &gradient, tuning, got);
+        for (int i = 0; i < TILED_ARRAYS; i++) {
+            alone_near(arrays[1][i], arrays[0][i], (int64_t)sizes[i]);
+            if (tuning)
+                ck_assert_msg(memcmp(arrays[1][i], arrays[2][i], sizes[i] * sizeof(float)) == 0,
+                              "tuning %u: array %d differs", tuning, i);
+        }
+    }
+    alone_close();
+    for (int i = 0; i < 3 * TILED_ARRAYS; i++)
+        free(arrays[i / TILED_ARRAYS][i % TILED_ARRAYS]);
 }
 END_TEST
 
@@ -145,5 +237,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, large_scores_are_finite, 0, 2);
     tcase_add_loop_test(tcase, attention_names_what_does_not_fit, 0, 7);
     tcase_add_test(tcase, lengths_are_one_integer_a_sample);
+    tcase = test_case(suite, "tiles");
+    tcase_add_loop_test(tcase, tiles_give_equal_bits, 0, 4);
     return suite;
 }

@@ -96,6 +96,8 @@ finish(yki_launch *launch, const yki_problem *problem, const tile *t, int64_t he
     double columns = (double)((length + YKI_ATTENTION_KEYS - 1) / YKI_ATTENTION_KEYS);
     yki_expr groups = yki_attention_per_sample(problem, heads * blocks);
     const yki_attention_attrs a = yki_attention_attrs_get(&problem->attrs);
+    /* The last piece of a head is computed as if it were whole. */
+    int width = (a.width + YKI_ATTENTION_KEYS - 1) / YKI_ATTENTION_KEYS * YKI_ATTENTION_KEYS;
     /* Of the generator, for four weights of an item at once. */
     int rounds = a.dropout.probability > 0 ? 10 * t->item_rows * t->item_columns / 4 : 0;
 
@@ -108,7 +110,7 @@ finish(yki_launch *launch, const yki_problem *problem, const tile *t, int64_t he
     yki_launch_iterations(
         launch, problem,
         (double)yki_expr_value(yki_attention_per_sample(problem, a.heads * blocks), problem->max) *
-            group_of(t) * columns * (double)(products * a.width / t->terms + 40 + rounds),
+            group_of(t) * columns * (double)(products * width / t->terms + 40 + rounds),
         40);
 }
 
