@@ -150,8 +150,9 @@ yki_bn_parts(__global const float *x, __global float *part, int positions, int c
     }
 }
 
-/* The work-items that join parts. */
-#define JOINERS (ITEMS < 32 ? ITEMS : 32)
+/* The work-items that join parts, and the parts of this one. */
+#define JOINERS      (ITEMS < 32 ? ITEMS : 32)
+#define EACH_PART(k) for (int k = ITEM < JOINERS ? ITEM : parts; k < parts; k += JOINERS)
 
 /* (count, mean, M2, 0) of channel c. Single floats until the end: lanes that move from vector to
  * vector would be shuffled (docs/drivers.md). */
@@ -166,7 +167,8 @@ yki_join_statistics(__global const float *part, int parts, int channels, int c, 
         float pivot = mean, moved = 0.f;
 
         count = m2 = 0.f;
-        for (int k = ITEM; k < parts; k += JOINERS) {
+        EACH_PART(k)
+        {
             __global const float *p = part + (long)k * 3 * channels + c;
 
             count += p[0];
@@ -176,7 +178,8 @@ yki_join_statistics(__global const float *part, int parts, int channels, int c, 
         count = first[0];
         moved = first[1] / max(count, 1.f);
         mean = pivot + moved;
-        for (int k = ITEM; k < parts; k += JOINERS) {
+        EACH_PART(k)
+        {
             __global const float *p = part + (long)k * 3 * channels + c;
             float d = p[channels] - pivot - moved;
 
@@ -200,7 +203,8 @@ yki_join_sums(__global const float *part, int parts, int channels, int c, __loca
 
     if (parts > 1) {
         s = 0.f;
-        for (int k = ITEM; k < parts; k += JOINERS) {
+        EACH_PART(k)
+        {
             __global const float *p = part + (long)k * 2 * channels + c;
 
             s += (float2)(p[0], p[channels]);
@@ -374,8 +378,8 @@ KERNEL
 yki_bn_grad_apply(__global const float *x, __global const float *dy, __global const float *stats,
                   __global const float *part, __global const float *gamma,
                   __global const float *beta, __global float *dx, __global float *total_sum,
-                  __global float *total_dot, int dot_at, int positions, int channels, int wide, int pieces, int parts, int flags,
-                  float epsilon)
+                  __global float *total_dot, int dot_at, int positions, int channels, int wide,
+                  int pieces, int parts, int flags, float epsilon)
 {
     __local float2 sums[WG];
     __global const floatv *in = (__global const floatv *)x, *grad = (__global const floatv *)dy;

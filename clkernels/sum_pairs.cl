@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sum_pairs.cl - the sum over work-items of a group, of two numbers at once, in a fixed order: a tree.
- * The kernels of norm_groups.cl and winograd_tiles.cl make parts of statistics by it.
+ * sum_pairs.cl - the sum over work-items of a group, of two numbers at once, in a fixed order: a
+ * tree. The kernels of norm_groups.cl and winograd_tiles.cl make parts of statistics by it.
  *
  * A group may have several channels side by side: COLUMNS of them, of which this work-item has
- * COLUMN; of its work-items it is number ITEM. One channel, unless the file that includes it says more.
+ * COLUMN; of its work-items it is number ITEM. One channel, unless the file that includes it says
+ * more.
  */
 #ifndef ITEM
 #define ITEM    ((int)get_local_id(0))

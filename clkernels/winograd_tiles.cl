@@ -18,8 +18,8 @@
  * channel; groups that follow one another have the channels of one strip. One launch makes both
  * operands of a product.
  *
- * The matrices pass through memory, but a cache keeps what was touched last: the products begin with
- * the last tiles, and the results are transformed from the first on.
+ * The matrices pass through memory, but a cache keeps what was touched last: the products begin
+ * with the last tiles, and the results are transformed from the first on.
  *
  * A batch norm that reads results next needs sums over them, in parts, as norm_groups.cl describes
  * them. With NORM the launch that writes results writes these too: a part is what a strip has.
@@ -193,14 +193,14 @@ yki_tiles_in(__global const float *x, __global const float *weight, __global flo
 /* What becomes of a result r before it is stored: of the place `at` of y. */
 #define ACT_RELU      1
 #define ACT_SUM       2 /* r + other */
-#define ACT_GATED_SUM 3 /* the same where gate is above 0, else 0; a comparison that is false for NaN */
+#define ACT_GATED_SUM 3 /* the same where gate is above 0, else 0; comparisons are false for NaN */
 #define FINISH(type, r, load, at)                                                             \
     r += add;                                                                                 \
     if (act == ACT_RELU)                                                                      \
         r = select(r, (type)(0.f), r <= 0.f);                                                 \
     if (act >= ACT_SUM)                                                                       \
         r += load(at, other);                                                                 \
-    if (act == ACT_GATED_SUM)                                                                     \
+    if (act == ACT_GATED_SUM)                                                                 \
         r = select(r, (type)(0.f), load(at, gate) <= 0.f);
 #define LOAD1(at, from) ((from)[at])
 #define LOAD4(at, from) (*(__global const float4 *)((from) + (at)))
@@ -310,8 +310,8 @@ put_statistics(int count, float pivot, float sum, float squares, __global float 
 #define NORM_END (void)space;
 #endif
 
-/* m -> y (N, o, oh, ow), by the first `groups` groups. With NORM there is a part for each strip of the
- * largest batch. */
+/* m -> y (N, o, oh, ow), by the first `groups` groups. With NORM there is a part for each strip of
+ * the largest batch. */
 void
 results_out(__global const float *m, __global const float *bias, __global const float *other,
             __global const float *gate, __global float *y, NORM_PARAMS int samples, int o, int oh,
@@ -385,8 +385,8 @@ yki_tiles_out(__global const float *m, __global const float *bias, __global floa
                 get_num_groups(0), space);
 }
 
-/* x (N, c, h, w) -> v and dy (N, o, oh, ow) -> d; with `also`, dy -> g, as the image of a convolution
- * that has th x tw tiles too. Not by the first `besides` groups. */
+/* x (N, c, h, w) -> v and dy (N, o, oh, ow) -> d; with `also`, dy -> g, as the image of a
+ * convolution that has th x tw tiles too. Not by the first `besides` groups. */
 void
 both_in(__global const float *x, __global const float *dy, __global float *v, __global float *d,
         __global float *g, int also, int samples, int c, int h, int w, int o, int oh, int ow,
@@ -398,7 +398,8 @@ both_in(__global const float *x, __global const float *dy, __global float *v, __
          unit += (int)get_num_groups(0) - besides) {
         int strip = unit / (c + o), channel = unit - strip * (c + o), of_x = channel < c;
         int tile = strip * WG + get_local_id(0);
-        long plane = (long)(of_x ? c : o) * row, at = (long)(of_x ? channel : channel - c) * row + tile;
+        long plane = (long)(of_x ? c : o) * row;
+        long at = (long)(of_x ? channel : channel - c) * row + tile;
         place p = place_of(tile, th, tw);
 
         if (tile >= tiles) {
@@ -421,8 +422,8 @@ both_in(__global const float *x, __global const float *dy, __global float *v, __
 
 __kernel YKI_GROUP(WG, 1) void
 yki_tiles_both(__global const float *x, __global const float *dy, __global float *v,
-               __global float *d, int samples, int c, int h, int w, int o, int oh, int ow, int pad_h,
-               int pad_w, int th, int tw)
+               __global float *d, int samples, int c, int h, int w, int o, int oh, int ow,
+               int pad_h, int pad_w, int th, int tw)
 {
     both_in(x, dy, v, d, d, 0, samples, c, h, w, o, oh, ow, pad_h, pad_w, th, tw, 0);
 }
@@ -493,8 +494,9 @@ yki_tiles_grads_in(__global const float *x, __global const float *dy, __global c
 
 /* m -> dx (N, c, h, w), by the first `image_groups` groups, and s -> dw. */
 __kernel YKI_GROUP(WG, 1) void
-yki_tiles_grads_out(__global const float *m, __global const float *other, __global const float *gate,
-                    __global const float *s, __global float *dx, __global float *dw,
+yki_tiles_grads_out(__global const float *m, __global const float *other,
+                    __global const float *gate, __global const float *s, __global float *dx,
+                    __global float *dw,
                     NORM_PARAMS int samples, int c, int h, int w, int th, int tw, int act,
                     int image_groups, int o, int splits)
 {
