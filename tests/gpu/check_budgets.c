@@ -263,6 +263,10 @@ START_TEST(the_newest_launch_is_seen_by_who_waits)
     ck_assert(newest[0].cl && newest[0].cl == newest[1].cl);
     for (int i = 0; i < 2; i++)
         yki_event_release(&newest[i]);
+    launch_unseen(replica);
+    yki_space_finish(yki_device_space(yki_queue_device(replica->queue)));
+    driver->get_counts(&after);
+    ck_assert_uint_eq(after.markers, before.markers + 3);
     stop(&r);
 }
 END_TEST
