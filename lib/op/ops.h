@@ -393,7 +393,7 @@ typedef struct yki_conv_pooled_attrs {
 } yki_conv_pooled_attrs;
 YKI_ATTRS(yki_conv_pooled_attrs)
 
-/* conv2d_parts, conv2d_grads_parts. Where norm.act is set, gamma and beta are given. */
+/* conv2d_parts, conv2d_grads_parts; with gamma and beta where both of the norm's are set. */
 typedef struct yki_conv_parts_attrs {
     yki_conv_attrs conv;
     int32_t norm_act, norm_affine; /* as in yki_bn_attrs */

@@ -14,7 +14,7 @@
  *   fuse        joins tasks
  *   search      picks a parameter set for each solver that has them
  *   choose      picks solvers and layouts, and adds reorders between them
- *   join        joins tasks whose solvers have a common one
+ *   join        joins tasks whose solvers have a common one, or one that gives the other parts
  *   recompute   where memory is short, computes values again instead of keeping them
  *   pack        turns lifetimes into offsets
  *   bind        makes buffers, programs and kernels

@@ -498,6 +498,7 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
 
 /* ---- both gradients ---- */
 
+/* Without what the norm behind it is: these are never measured, so wisdom has no use for it. */
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
