@@ -34,17 +34,37 @@ is_other_gradient(const yki_fusion *f, const yki_task *by_input, const yki_task 
            yki_is_of_forward(f->plan, task->slots[0]) && common_solver(by_input, task);
 }
 
-/* Writes the recipe of a joined task in the place of its own. Returns false if the device has none
- * for it; then nothing has changed. */
 static bool
-emit(yki_plan *plan, yki_task *task, yoke_status *status)
+suits(const yki_plan *plan, const yki_task *task)
 {
-    const yki_device_traits *traits = yki_plan_traits(plan, task->solver);
+    return yki_solver_suits(task->solver, &task->problem, yki_plan_traits(plan, task->solver));
+}
 
-    if (!yki_solver_suits(task->solver, &task->problem, traits))
+/* Writes the recipe of a joined task in the place of its own. */
+static yoke_status
+write_recipe(const yki_plan *plan, yki_task *task)
+{
+    return yki_solver_emit(task->solver, &task->problem, yki_plan_traits(plan, task->solver),
+                           task->tuning, &task->recipe);
+}
+
+/* The same. Returns false if the device has none for it; then nothing has changed. */
+static bool
+emit(const yki_plan *plan, yki_task *task, yoke_status *status)
+{
+    if (!suits(plan, task))
         return false;
-    *status = yki_solver_emit(task->solver, &task->problem, traits, task->tuning, &task->recipe);
+    *status = write_recipe(plan, task);
     return true;
+}
+
+/* Puts a joined task, which has its recipe, in the place of another. */
+static void
+put(yki_fusion *f, size_t index, const yki_task *task)
+{
+    yki_recipe_clear(&f->plan->tasks[index].recipe);
+    yki_fusion_replace(f, index, task);
+    f->plan->joined = true;
 }
 
 static void
@@ -91,9 +111,7 @@ join_gradients(yki_fusion *f, size_t index)
     if (!emit(plan, &joined, &status))
         return YOKE_OK;
     drop(f, partner);
-    yki_recipe_clear(&task->recipe);
-    yki_fusion_replace(f, index, &joined);
-    plan->joined = true;
+    put(f, index, &joined);
     return status;
 }
 
@@ -169,9 +187,7 @@ join_sum(yki_fusion *f, size_t index)
     if (task->node)
         plan->node_value[task->node->id] = -1;
     drop(f, (size_t)reader);
-    yki_recipe_clear(&task->recipe);
-    yki_fusion_replace(f, index, &joined);
-    plan->joined = true;
+    put(f, index, &joined);
     return status;
 }
 
@@ -241,17 +257,6 @@ are_of_forward(const yki_plan *plan, const yki_task *norm)
     return true;
 }
 
-/* Puts a task, with a recipe of its own, in the place of another. */
-static yoke_status
-replace(yki_fusion *f, size_t index, yki_task *task)
-{
-    YKI_TRY(yki_solver_emit(task->solver, &task->problem, yki_plan_traits(f->plan, task->solver),
-                            task->tuning, &task->recipe));
-    yki_recipe_clear(&f->plan->tasks[index].recipe);
-    yki_fusion_replace(f, index, task);
-    return YOKE_OK;
-}
-
 static yoke_status
 join_norm(yki_fusion *f, size_t index)
 {
@@ -284,14 +289,17 @@ join_norm(yki_fusion *f, size_t index)
     norm.problem.op = *norm.solver->op;
     insert_operand(&norm, to, &parts, -1);
     conv.problem.extra[conv.problem.extra_count++] = parts;
-    if (!yki_solver_suits(conv.solver, &conv.problem, yki_plan_traits(plan, conv.solver)) ||
-        !yki_solver_suits(norm.solver, &norm.problem, yki_plan_traits(plan, norm.solver)))
+    if (!suits(plan, &conv) || !suits(plan, &norm))
         return YOKE_OK;
     YKI_TRY(yki_fusion_add_value(f, &parts, &value));
     norm.slots[to] = value;
     conv.slots[yki_problem_operands(&conv.problem) - 1] = value;
-    YKI_TRY(replace(f, (size_t)writer, &conv));
-    return replace(f, index, &norm);
+    conv.seconds = norm.seconds = 0; /* unknown: one does more now, the other less */
+    YKI_TRY(write_recipe(plan, &conv));
+    put(f, (size_t)writer, &conv);
+    YKI_TRY(write_recipe(plan, &norm));
+    put(f, index, &norm);
+    return YOKE_OK;
 }
 
 yoke_status

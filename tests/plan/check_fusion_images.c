@@ -246,6 +246,7 @@ END_TEST
 typedef enum parts_case {
     PARTS,
     PARTS_TRANSPOSED,
+    PARTS_ALONE,
     PARTS_SMALL,
     PARTS_STRICT,
     PARTS_BUDGET
@@ -263,7 +264,10 @@ check_parts(yoke_device *device, yoke_graph *graph, const void *with)
                                 .most = how == PARTS_BUDGET ? UINT64_C(1) << 40 : 0,
                                 .level = YOKE_PLAN_ESTIMATE};
     const int64_t batches[] = {24, 3, 0};
-    const unsigned forward = how == PARTS ? 4 : how == PARTS_TRANSPOSED ? 2 : 0;
+    const unsigned forward = how == PARTS              ? 4
+                             : how == PARTS_TRANSPOSED ? 2
+                             : how == PARTS_ALONE      ? 1
+                                                       : 0;
     const unsigned backward = how == PARTS ? 3 : how == PARTS_TRANSPOSED ? 1 : 0;
     fusing_side joined, apart;
 
@@ -276,12 +280,14 @@ check_parts(yoke_device *device, yoke_graph *graph, const void *with)
         ck_assert_uint_eq(fusing_tasks(joined.plan, "conv2d-grads-parts-winograd4-tiles"),
                           backward);
         ck_assert_uint_eq(fusing_tasks(joined.plan, "bn-grad-parts-groups"), backward);
+        ck_assert(forward == 0 || joined.plan->joined);
     }
     fusing_compare(&joined, &apart, batches, YKI_COUNT(batches), 1e-4);
 }
 
 /* Two blocks of a ResNet: each norm has its statistics from the convolution before it, and that
- * of its gradient from both gradients of the convolution behind it, but for the last norm. A
+ * of its gradient from both gradients of the convolution behind it, but for the last norm. One has
+ * a relu before it. Where that is all there is to join, the plan says so. A
  * transposed convolution gives neither: its gradient by x is a convolution, which could give
  * statistics alone. Not in a plan that saves memory or keeps to a budget, and without Winograd. */
 START_TEST(a_convolution_gives_parts_to_a_norm)
@@ -296,10 +302,16 @@ START_TEST(a_convolution_gives_parts_to_a_norm)
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    y = yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape), yoke_parameter(g, "p", shape, init));
-    y = yoke_relu(g, y);
-    for (int i = 0; i < 2; i++) {
-        z = yoke_relu(g, yoke_batch_norm(g, yoke_conv2d(g, y, &o), NULL));
+    y = yoke_input(g, "x", YOKE_F32, shape);
+    if (how == PARTS_ALONE)
+        y = yoke_relu(g, yoke_batch_norm(g, yoke_conv2d(g, y, &o), NULL));
+    else
+        y = yoke_relu(g, yoke_mul(g, y, yoke_parameter(g, "p", shape, init)));
+    for (int i = 0; i < 2 && how != PARTS_ALONE; i++) {
+        z = yoke_conv2d(g, y, &o);
+        if (how == PARTS && i == 0)
+            z = yoke_relu(g, z);
+        z = yoke_relu(g, yoke_batch_norm(g, z, NULL));
         z = how == PARTS_TRANSPOSED ? yoke_conv_transpose2d(g, z, &turned) : yoke_conv2d(g, z, &o);
         z = yoke_batch_norm(g, z, NULL);
         y = yoke_relu(g, yoke_add(g, z, y));
