@@ -566,7 +566,37 @@ END_TEST
 
 /* ---- parts of what a norm behind a convolution needs ---- */
 
-enum { MOST_PARTS = 3 * 3 * 40 };
+enum { MOST_PARTS = 4 * 3 * 40 };
+
+/* So many tiles are several strips: then most of them are beyond the batch. */
+static yki_problem
+problem_with_strips(const yki_op *op, const conv_layer *l, yki_conv_act act)
+{
+    yki_problem p = conv_problem(op, l, act);
+
+    if (l->batch > 100)
+        p.max.batch = 3 * l->batch;
+    return p;
+}
+
+/* A simulator takes too long for many samples. */
+static int64_t
+samples_of(const conv_layer *l)
+{
+    return l->batch > 100 && op_on_simulator() ? 1 : l->batch;
+}
+
+/* Whether the parts of no samples are zeros. */
+static void
+check_empty_parts(const yki_problem *p, void *const *values)
+{
+    const uint32_t last = yki_problem_operands(p) - 1;
+    const int64_t count = yki_shape_count(yki_problem_operand(p, last)->shape);
+
+    alone_run(p, 0, 0, values);
+    for (int64_t i = 0; i < count; i++)
+        ck_assert(((const float *)values[last])[i] == 0);
+}
 
 /* What numbers of a channel are, whose first one is `from` and which lie in pieces of `area`. */
 static void
@@ -587,34 +617,31 @@ channel_statistics(const float *from, int64_t samples, int64_t step, int64_t are
 START_TEST(a_convolution_gives_statistics)
 {
     const conv_layer *l = &conv_layers[_i];
-    const int64_t area = l->h * l->w, count = l->batch * l->o * area;
+    const int64_t area = l->h * l->w, samples = samples_of(l), count = samples * l->o * area;
     float parts[MOST_PARTS], bias[64];
     int64_t strips;
     yki_problem p;
-    conv_data *d;
+    conv_data *d = calloc(1, sizeof *d);
 
-    if (l->batch > 100 && op_on_simulator())
-        TEST_NOT_HERE("too long for a simulator");
-    d = calloc(1, sizeof *d);
     alone_fill(d->x, CONV_VALUES, 0);
     alone_fill(d->w, CONV_VALUES, 1);
     for (int64_t i = 0; i < l->o; i++)
         bias[i] = 300 + (float)i;
-    p = conv_problem(&yki_op_conv2d, l, YKI_CONV_ACT_NONE);
+    p = problem_with_strips(&yki_op_conv2d, l, YKI_CONV_ACT_NONE);
     p.in[p.input_count++] = alone_tensor(YOKE_F32, false, yoke_shape(l->o));
     p.repacks = true; /* else weights are transformed before it */
     alone_only = "winograd4-tiles";
-    alone_run(&p, 0, l->batch, (void *[]){d->x, d->w, bias, d->alone_dx});
+    alone_run(&p, 0, samples, (void *[]){d->x, d->w, bias, d->alone_dx});
     p.op = &yki_op_conv2d_parts;
     strips = alone_solver(&p, false)->parts(&p, &alone_traits);
     ck_assert_int_le(strips * 3 * l->o, MOST_PARTS);
     p.extra[p.extra_count++] = alone_tensor(YOKE_F32, false, yoke_shape(strips, 3, l->o));
-    alone_run(&p, 0, l->batch, (void *[]){d->x, d->w, bias, d->dx, parts});
+    alone_run(&p, 0, samples, (void *[]){d->x, d->w, bias, d->dx, parts});
     ck_assert(memcmp(d->dx, d->alone_dx, (size_t)count * sizeof *d->dx) == 0);
     for (int64_t c = 0; c < l->o; c++) {
         double wanted[3], n = 0, mean = 0, m2 = 0;
 
-        channel_statistics(d->dx + c * area, l->batch, l->o * area, area, wanted);
+        channel_statistics(d->dx + c * area, samples, l->o * area, area, wanted);
         for (int64_t s = 0; s < strips; s++) {
             const double m = (double)parts[s * 3 * l->o + c];
             const double delta = (double)parts[(s * 3 + 1) * l->o + c] - mean;
@@ -630,20 +657,25 @@ START_TEST(a_convolution_gives_statistics)
         ck_assert_double_eq_tol(mean, wanted[1], 1e-6 * wanted[1]);
         ck_assert_double_eq_tol(m2, wanted[2], 1e-4 * wanted[2]);
     }
+    check_empty_parts(&p, (void *[]){d->x, d->w, bias, d->dx, parts});
     free(d);
 }
 END_TEST
+
+/* Of each layer: norms without relu, with it, and with it but without parameters; with another
+ * gradient and without. */
+enum { SUMS = 6 };
 
 /* The parts together are the sums of the gradients, gated where the norm's result is not above 0,
  * and of their products with the normalised x. */
 START_TEST(gradients_of_a_convolution_give_sums)
 {
-    const conv_layer *l = &conv_layers[_i / 4];
-    const bool gates = _i & 1;
-    const yki_conv_act act = _i & 2 ? YKI_CONV_ACT_SUM : YKI_CONV_ACT_NONE;
-    const int64_t area = l->h * l->w, count = l->batch * l->c * area;
+    const conv_layer *l = &conv_layers[_i / SUMS];
+    const bool gates = _i % 3 > 0, affine = _i % 3 < 2;
+    const yki_conv_act act = _i % SUMS < 3 ? YKI_CONV_ACT_NONE : YKI_CONV_ACT_SUM;
+    const int64_t area = l->h * l->w, samples = samples_of(l), count = samples * l->c * area;
     const yki_operand channels = alone_tensor(YOKE_F32, false, yoke_shape(l->c));
-    yki_conv_parts_attrs attrs = {.norm_act = gates, .norm_affine = 1, .epsilon = 1e-3f};
+    yki_conv_parts_attrs attrs = {.norm_act = gates, .norm_affine = affine, .epsilon = 1e-3f};
     float parts[MOST_PARTS], stats[3 * 64], gamma[64], beta[64];
     void *values[12];
     uint32_t k = 0;
@@ -651,7 +683,7 @@ START_TEST(gradients_of_a_convolution_give_sums)
     yki_problem p;
     conv_data *d;
 
-    if ((l->batch > 100 || gates != (act == YKI_CONV_ACT_SUM)) && op_on_simulator())
+    if ((!affine || gates != (act == YKI_CONV_ACT_SUM)) && op_on_simulator())
         TEST_NOT_HERE("too long for a simulator");
     d = calloc(1, sizeof *d);
     alone_fill(d->x, CONV_VALUES, 0);
@@ -664,24 +696,26 @@ START_TEST(gradients_of_a_convolution_give_sums)
     for (int64_t c = 0; c < l->c; c++) {
         double s[3];
 
-        channel_statistics(d->gate + c * area, l->batch, l->c * area, area, s);
+        if (!affine)
+            gamma[c] = 1, beta[c] = 0;
+        channel_statistics(d->gate + c * area, samples, l->c * area, area, s);
         for (int r = 0; r < 3; r++)
             stats[r * l->c + c] = (float)s[r];
     }
     alone_only = "winograd4-tiles";
-    p = conv_problem(&yki_op_conv2d_grads, l, act);
+    p = problem_with_strips(&yki_op_conv2d_grads, l, act);
     values[k++] = d->x, values[k++] = d->dy, values[k++] = d->w;
     if (act == YKI_CONV_ACT_SUM)
         values[k++] = d->other;
     values[k] = d->alone_dx, values[k + 1] = d->alone_dw;
-    alone_run(&p, 0, l->batch, values);
+    alone_run(&p, 0, samples, values);
     p.op = &yki_op_conv2d_grads_parts;
     attrs.conv = yki_conv_attrs_get(&p.attrs);
     yki_conv_parts_attrs_set(&p.attrs, &attrs);
     p.in[p.input_count++] = p.in[0];
     p.in[p.input_count++] = alone_tensor(YOKE_F32, false, yoke_shape(3, l->c));
     values[k++] = d->gate, values[k++] = stats;
-    if (gates) {
+    if (gates && affine) {
         p.in[p.input_count++] = channels;
         p.in[p.input_count++] = channels;
         values[k++] = gamma, values[k++] = beta;
@@ -690,14 +724,14 @@ START_TEST(gradients_of_a_convolution_give_sums)
     ck_assert_int_le(strips * 2 * l->c, MOST_PARTS);
     p.extra[p.extra_count++] = alone_tensor(YOKE_F32, false, yoke_shape(strips, 2, l->c));
     values[k++] = d->dx, values[k++] = d->dw, values[k++] = parts;
-    alone_run(&p, 0, l->batch, values);
+    alone_run(&p, 0, samples, values);
     ck_assert(memcmp(d->dx, d->alone_dx, (size_t)count * sizeof *d->dx) == 0);
     ck_assert(memcmp(d->dw, d->alone_dw, (size_t)(l->o * l->c * 9) * sizeof *d->dw) == 0);
     for (int64_t c = 0; c < l->c; c++) {
         const float inverse = 1 / sqrtf(stats[2 * l->c + c] / stats[c] + attrs.epsilon);
         double wanted[2] = {0}, got[2] = {0}, size[2] = {0};
 
-        for (int64_t i = 0; i < l->batch * area; i++) {
+        for (int64_t i = 0; i < samples * area; i++) {
             const int64_t at = (i / area * l->c + c) * area + i % area;
             const float e = d->gate[at] - stats[l->c + c];
             const double g =
@@ -712,7 +746,31 @@ START_TEST(gradients_of_a_convolution_give_sums)
         for (int r = 0; r < 2; r++)
             ck_assert_double_le(fabs(got[r] - wanted[r]), 1e-6 * size[r]);
     }
+    check_empty_parts(&p, values);
     free(d);
+}
+END_TEST
+
+/* A norm would take long to join more than 256 parts. */
+START_TEST(many_strips_give_no_parts)
+{
+    static const yki_op *const ops[][2] = {{&yki_op_conv2d, &yki_op_conv2d_parts},
+                                           {&yki_op_conv2d_grads, &yki_op_conv2d_grads_parts}};
+    const conv_layer *l = &conv_layers[2]; /* a tile each sample */
+    yki_problem p = conv_problem(ops[_i][0], l, YKI_CONV_ACT_NONE);
+    const yki_solver *solver;
+
+    p.op = ops[_i][1];
+    alone_only = "winograd4-tiles";
+    alone_traits.max_group = 256;
+    alone_traits.memory = alone_traits.max_allocation = UINT64_C(1) << 40;
+    solver = alone_solver(&p, false);
+    p.max.batch = 256 * 128;
+    ck_assert_int_eq(solver->parts(&p, &alone_traits), 256);
+    ck_assert(solver->applies(&p, &alone_traits));
+    p.max.batch++;
+    ck_assert_int_eq(solver->parts(&p, &alone_traits), 257);
+    ck_assert(!solver->applies(&p, &alone_traits));
 }
 END_TEST
 
@@ -732,7 +790,8 @@ test_suite(void)
     tcase_add_checked_fixture(tcase, alone_open, alone_close);
     tcase_add_loop_test(tcase, a_convolution_gives_statistics, 0, (int)YKI_COUNT(conv_layers));
     tcase_add_loop_test(tcase, gradients_of_a_convolution_give_sums, 0,
-                        4 * (int)YKI_COUNT(conv_layers));
+                        SUMS * (int)YKI_COUNT(conv_layers));
+    tcase_add_loop_test(tcase, many_strips_give_no_parts, 0, 2);
     tcase = test_case(suite, "pooled");
     tcase_add_checked_fixture(tcase, alone_open, alone_close);
     tcase_add_loop_test(tcase, a_convolution_joins_its_pooling, 0, (int)YKI_COUNT(pooled_layers));
