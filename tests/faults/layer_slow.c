@@ -7,9 +7,10 @@
  * the launch: it reads the launch's profiling times and spins for (ratio - 1) times
  * their difference, so every launch is stretched by exactly what it took.
  *
- * Elsewhere a kernel spins, for as many rounds as the last launch of the same kernel
- * and size on that queue took; the first one is waited for. Its rounds are timed
- * once per queue. YOKE_FAULT_NO_NATIVE=1 has every device do so.
+ * Elsewhere a kernel spins, for as many rounds as the shortest launch so far of the same
+ * kernel and size on that queue took, as other processes only ever lengthen one; the first
+ * one is waited for. Its rounds are timed once per queue. YOKE_FAULT_NO_NATIVE=1 has every
+ * device do so.
  *
  * The caller's event is that of the busy time; the launch's own is kept beside it,
  * as the begin of the two.
@@ -26,7 +27,7 @@ typedef struct stretched {
     cl_event done, launched;
 } stretched;
 
-/* How long a kernel took on a queue, nanoseconds. */
+/* How long a kernel takes on a queue at least, nanoseconds. */
 typedef struct duration {
     struct duration *next;
     cl_command_queue queue;
@@ -268,6 +269,15 @@ get_duration(cl_command_queue queue, cl_kernel kernel, size_t items)
 }
 
 static void
+shorten_duration(duration *d, cl_event launched)
+{
+    double next = launch_nanoseconds(launched);
+
+    if (next > 0 && (d->nanoseconds <= 0 || next < d->nanoseconds))
+        d->nanoseconds = next;
+}
+
+static void
 update_duration(duration *d, cl_event launched)
 {
     cl_int status = CL_QUEUED;
@@ -276,7 +286,7 @@ update_duration(duration *d, cl_event launched)
         fault_next->clGetEventInfo(d->pending, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status,
                                    &status, NULL);
         if (status <= CL_COMPLETE) {
-            d->nanoseconds = launch_nanoseconds(d->pending);
+            shorten_duration(d, d->pending);
             fault_next->clReleaseEvent(d->pending);
             d->pending = NULL;
         }
@@ -284,7 +294,7 @@ update_duration(duration *d, cl_event launched)
     if (d->nanoseconds <= 0) {
         fault_next->clFlush(d->queue);
         fault_next->clWaitForEvents(1, &launched);
-        d->nanoseconds = launch_nanoseconds(launched);
+        shorten_duration(d, launched);
     } else if (!d->pending) {
         fault_next->clRetainEvent(launched);
         d->pending = launched;
