@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "support/scratch.h"
+#include "team/sharding.h"
 #include "train/runs.h"
 #include "train/save.h"
 #include "train/trainer.h"
@@ -177,6 +178,7 @@ typedef struct mirror {
     size_t last_algorithm;
     int gathers; /* pieces that were sent */
     int told;    /* failures */
+    size_t rows; /* bytes in which a process tells of its devices, where the state is divided */
 } mirror;
 
 static block *
@@ -268,8 +270,17 @@ mirror_fail(yoke_comm *comm, const char *why)
 static yoke_status
 mirror_allgather(yoke_comm *comm, const void *in, size_t bytes, void *out)
 {
+    const mirror *m = comm->self;
+    yki_shard_row *rows = (void *)((char *)out + bytes);
+    uint64_t *place = (void *)rows; /* and size: of the rows that come next */
+
     for (int i = 0; i < 2 && broken(comm->self) == YOKE_OK; i++)
         memcpy((char *)out + (size_t)i * bytes, in, bytes);
+    /* The rows of the other process stand behind, and tell another rank. */
+    if (m->rows && bytes == 2 * sizeof *place)
+        place[0] += place[1];
+    for (size_t k = 0; bytes == m->rows && k < bytes / sizeof *rows; k++)
+        rows[k].rank = 1;
     return broken(comm->self);
 }
 
@@ -356,6 +367,7 @@ mirror_trainer(yoke_context *context, mirror *m, const team_run *run, yoke_train
 
     ASSERT_OK(
         yoke_team_create(context, test_selector(), &(yoke_team_options){.comm = &m->comm}, &team));
+    m->rows = run->shard ? yoke_team_local_count(team) * sizeof(yki_shard_row) : 0;
     if (yoke_trainer_create(team, g, &o, &trainer) != YOKE_OK)
         ck_assert_str_eq(yoke_last_error(), "the cable is cut");
     yoke_graph_destroy(g);
