@@ -158,7 +158,8 @@ report(const char *what, fault_counts counts)
            (unsigned long long)counts.failed, what, (unsigned long long)counts.absorbed,
            scenario.name);
     fflush(stdout);
-    ck_assert_uint_gt(counts.failed, 100); /* it got as far as the step */
+    /* It got as far as the step, by all points or by one of some. */
+    ck_assert_uint_gt(counts.failed, 100 / (getenv("YOKE_TEST_QUICK") ? scenario.quick_step : 1));
 }
 
 START_TEST(replica_survives_each_failing_call)
