@@ -120,6 +120,7 @@ START_TEST(tiles_give_equal_bits)
     unsigned tunings;
 
     SKIP_ON_SIMULATOR;
+    SKIP_SLOW_ATTENTION;
     yki_attention_attrs_set(&forward.attrs, &attrs);
     yki_attention_attrs_set(&gradient.attrs, &attrs);
     for (int k = 0; k < 3; k++) {
