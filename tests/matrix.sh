@@ -17,7 +17,7 @@
 # for every day. So is "rusticl" of "rusticl-all", which `make check-rusticl` runs.
 #
 # From make: UNIT_TESTS (programs). YOKE_MATRIX_TIMEOUT: seconds for one
-# program, default 900, which ends what hangs. YOKE_MATRIX_JOBS: programs at a time, default one a core: most of
+# program, default 1500, which ends what hangs. YOKE_MATRIX_JOBS: programs at a time, default one a core: most of
 # them wait for a compiler, or for an interpreter, of one thread.
 
 set -u
@@ -25,7 +25,7 @@ set -u
 . "$YOKE_SRCDIR/tests/support/implementations.sh"
 
 out=tests/matrix
-limit=${YOKE_MATRIX_TIMEOUT:-900}
+limit=${YOKE_MATRIX_TIMEOUT:-1500}
 jobs=${YOKE_MATRIX_JOBS:-$(nproc 2>/dev/null || echo 1)}
 total_failed=0
 layer=$PWD/tests/faults/.libs/faultlayer.so # none in a build without shared libraries
