@@ -327,34 +327,7 @@ run_granules(yoke_trainer *t, const yki_step *step, int64_t first)
 {
     yki_crew *crew = &t->crew;
     const int64_t *counts = t->counts + crew->team->first;
-    int64_t most = 0;
-
-    for (size_t k = 0; k < crew->count; k++)
-        most = YKI_MAX(most, counts[k]);
-    for (int64_t done = 0; done < most; done += t->options.granule) {
-        int64_t begin = first;
-
-        for (size_t k = 0; k < crew->count; begin += counts[k++]) {
-            yki_member *m = &crew->members[k];
-
-            crew->at = k;
-            m->first = begin + done;
-            m->n = YKI_MIN(t->options.granule, counts[k] - done);
-            if (m->n <= 0)
-                continue;
-            YKI_TRY(run_granule(t, step, k));
-        }
-    }
-    return YOKE_OK;
-}
-
-/* The same where all devices of all processes gather weights together: each has one granule at a
- * time, or none. */
-static yoke_status
-run_granules_together(yoke_trainer *t, const yki_step *step, int64_t first)
-{
-    yki_crew *crew = &t->crew;
-    const int64_t *counts = t->counts + crew->team->first;
+    const bool together = crew->sharding.weights; /* all devices of all processes gather weights */
     int64_t most = 0;
 
     for (size_t k = 0; k < crew->team->total; k++)
@@ -368,9 +341,13 @@ run_granules_together(yoke_trainer *t, const yki_step *step, int64_t first)
             crew->at = k;
             m->first = begin + done;
             m->n = YKI_MAX(YKI_MIN(t->options.granule, counts[k] - done), 0);
-            YKI_TRY(load_member(t, k, step->load, step->user));
+            if (together)
+                YKI_TRY(load_member(t, k, step->load, step->user));
+            else if (m->n > 0)
+                YKI_TRY(run_granule(t, step, k));
         }
-        YKI_TRY(yki_crew_granules(crew, rate_factor(t)));
+        if (together)
+            YKI_TRY(yki_crew_granules(crew, rate_factor(t)));
     }
     return YOKE_OK;
 }
@@ -400,8 +377,7 @@ run_micro_batch(yoke_trainer *t, const yki_step *step, uint32_t index, int64_t f
     if (t->crew.exact.together)
         return run_passes(t, index, first, step->load, step->user);
     if (t->options.granule)
-        return crew->sharding.weights ? run_granules_together(t, step, first)
-                                      : run_granules(t, step, first);
+        return run_granules(t, step, first);
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
 
