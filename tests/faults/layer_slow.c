@@ -7,10 +7,11 @@
  * the launch: it reads the launch's profiling times and spins for (ratio - 1) times
  * their difference, so every launch is stretched by exactly what it took.
  *
- * Elsewhere a kernel spins, for as many rounds as the shortest launch so far of the same
+ * Elsewhere a kernel spins, for as many rounds as the shortest of the last launches of the same
  * kernel and size on that queue took, as other processes only ever lengthen one; the first
- * one is waited for. Its rounds are timed once per queue. YOKE_FAULT_NO_NATIVE=1 has every
- * device do so.
+ * one is waited for. Not the shortest ever: a core whose other thread has work meanwhile takes
+ * twice as long for most kernels, but not for one that spins. Its rounds are timed once per queue.
+ * YOKE_FAULT_NO_NATIVE=1 has every device do so.
  *
  * The caller's event is that of the busy time; the launch's own is kept beside it,
  * as the begin of the two.
@@ -27,14 +28,17 @@ typedef struct stretched {
     cl_event done, launched;
 } stretched;
 
-/* How long a kernel takes on a queue at least, nanoseconds. */
+enum { RECENT = 8 };
+
+/* How long a kernel has taken on a queue, nanoseconds. */
 typedef struct duration {
     struct duration *next;
     cl_command_queue queue;
     cl_kernel kernel;
     size_t items;
-    double nanoseconds; /* 0: not known yet */
-    cl_event pending;   /* a launch that will tell */
+    double recent[RECENT]; /* a ring; 0: none yet */
+    unsigned next_place;
+    cl_event pending; /* a launch that will tell */
 } duration;
 
 /* A kernel that takes its time. */
@@ -269,12 +273,23 @@ get_duration(cl_command_queue queue, cl_kernel kernel, size_t items)
 }
 
 static void
-shorten_duration(duration *d, cl_event launched)
+add_duration(duration *d, cl_event launched)
 {
-    double next = launch_nanoseconds(launched);
+    double taken = launch_nanoseconds(launched);
 
-    if (next > 0 && (d->nanoseconds <= 0 || next < d->nanoseconds))
-        d->nanoseconds = next;
+    if (taken > 0)
+        d->recent[d->next_place++ % RECENT] = taken;
+}
+
+/* The shortest of the last launches; 0 before the first one. */
+static double
+shortest(const duration *d)
+{
+    double least = d->recent[0];
+
+    for (size_t i = 1; i < RECENT && d->recent[i] > 0; i++)
+        least = d->recent[i] < least ? d->recent[i] : least;
+    return least;
 }
 
 static void
@@ -286,15 +301,15 @@ update_duration(duration *d, cl_event launched)
         fault_next->clGetEventInfo(d->pending, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status,
                                    &status, NULL);
         if (status <= CL_COMPLETE) {
-            shorten_duration(d, d->pending);
+            add_duration(d, d->pending);
             fault_next->clReleaseEvent(d->pending);
             d->pending = NULL;
         }
     }
-    if (d->nanoseconds <= 0) {
+    if (shortest(d) <= 0) {
         fault_next->clFlush(d->queue);
         fault_next->clWaitForEvents(1, &launched);
-        shorten_duration(d, launched);
+        add_duration(d, launched);
     } else if (!d->pending) {
         fault_next->clRetainEvent(launched);
         d->pending = launched;
@@ -312,7 +327,7 @@ stretch_spinning(cl_command_queue queue, cl_kernel kernel, size_t items, cl_even
     if (!s || !d)
         return CL_OUT_OF_RESOURCES;
     update_duration(d, launched);
-    rounds = d->nanoseconds * factor * s->rounds_per_nanosecond;
+    rounds = shortest(d) * factor * s->rounds_per_nanosecond;
     return spin_rounds(s, rounds < UINT32_MAX ? (cl_uint)rounds : UINT32_MAX, 1, &launched, done);
 }
 
