@@ -3,6 +3,8 @@
  * check_recipe.c - sizes that are expressions in the extents: their values, and the grids and
  * operands that have such sizes. No device is needed.
  */
+#include <string.h>
+
 #include "op/recipe.h"
 #include "support/support.h"
 
@@ -80,6 +82,51 @@ START_TEST(extents_have_limits)
 }
 END_TEST
 
+/* A kernel that counts a constant and the samples' values. */
+static int64_t constant;
+
+static yoke_status
+emit_numbers(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+             yki_recipe *recipe)
+{
+    (void)problem;
+    (void)traits;
+    (void)tuning;
+    memset(recipe, 0, sizeof *recipe);
+    yki_recipe_launch(recipe, "f.cl", "yki_f", "-DN=1");
+    yki_arg_int(recipe, "constant", constant);
+    yki_arg_expr(recipe, "values", YKI_PER_SAMPLE(1 << 20));
+    return recipe->status;
+}
+
+/* Kernels count in ints. What would not fit is refused before anything is launched. */
+START_TEST(numbers_of_kernels_are_ints)
+{
+    const yki_solver solver = {.name = "numbers", .emit = emit_numbers};
+    const yki_device_traits traits = {0};
+    yki_problem problem = {.max = {.batch = 2047}};
+    yki_recipe recipe;
+
+    constant = INT32_MAX;
+    ASSERT_OK(yki_solver_emit(&solver, &problem, &traits, 0, &recipe));
+    yki_recipe_clear(&recipe);
+    problem.max.batch = 2048;
+    ASSERT_REFUSED(
+        YOKE_ERROR_UNSUPPORTED,
+        "yki_f: \"values\" is 2147483648 in a batch of 2048; must be between -2147483648",
+        yki_solver_emit(&solver, &problem, &traits, 0, &recipe));
+    problem.max.batch = 1;
+    constant++;
+    ASSERT_REFUSED(YOKE_ERROR_UNSUPPORTED, "a number of a kernel is 2147483648; must be between",
+                   yki_solver_emit(&solver, &problem, &traits, 0, &recipe));
+    yki_recipe_clear(&recipe);
+    constant = (int64_t)INT32_MIN - 1;
+    ASSERT_REFUSED(YOKE_ERROR_UNSUPPORTED, "a number of a kernel is -2147483649; must be between",
+                   yki_solver_emit(&solver, &problem, &traits, 0, &recipe));
+    yki_recipe_clear(&recipe);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -90,5 +137,6 @@ test_suite(void)
     tcase_add_test(tcase, operands_have_sizes);
     tcase_add_test(tcase, grids_have_sizes);
     tcase_add_test(tcase, extents_have_limits);
+    tcase_add_test(tcase, numbers_of_kernels_are_ints);
     return suite;
 }
