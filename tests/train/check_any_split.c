@@ -215,11 +215,13 @@ check_checkpoint(const char *dir, const char *hash)
     yoke_checkpoint_destroy(c);
 }
 
-/* A run that goes on from a checkpoint on another team has the bits of one without interruption. */
+/* A run that goes on from a checkpoint on another team has the bits of one without interruption;
+ * what images are changed to goes by sample and epoch. */
 START_TEST(resumed_elsewhere)
 {
     static const yoke_fit_options whole = {.epochs = 3};
-    team_run run = {.net = TEAM_MLP, .any_split = true, .selector = root, .last = 0};
+    static const yoke_augmentation changes = {.flip = true, .shift = 1, .noise = 0.1f};
+    team_run run = {.net = TEAM_CONV, .any_split = true, .selector = root, .last = 0};
     const char *dir = scratch_path("resumed");
     char selector[160], expected[33], got[33];
     int64_t limit;
@@ -228,6 +230,7 @@ START_TEST(resumed_elsewhere)
     yoke_dataset *dataset = team_dataset(&run, 0, 100);
     yoke_trainer *t = team_trainer(devices.context, &run);
 
+    ASSERT_OK(yoke_dataset_set_augmentation(dataset, &changes));
     ASSERT_OK(yoke_trainer_fit(t, dataset, NULL, &whole));
     ASSERT_OK(yoke_trainer_hash(t, NULL, expected));
     yoke_trainer_destroy(t);
