@@ -498,6 +498,9 @@ typedef struct yoke_trainer_options {
                             * NULL: "auto" */
     yoke_wire_choice wire; /* with ANY_SPLIT; else it must be 0 */
     uint64_t recompute_bytes; /* on each device; as in yoke_replica_options */
+    /* Devices that share memory, such as the parts of a CPU, each keep weights and state of their
+     * own, as others do. Then quotas mean for them what they mean for others, and shards divide. */
+    bool own_weights;
 } yoke_trainer_options;
 
 /* Compiles the graph for all devices of the team, measures, and gives every device the same initial

@@ -50,6 +50,7 @@ module yoke
         type(c_ptr) :: shard_by = c_null_ptr
         integer(c_int) :: wire = 0
         integer(c_int64_t) :: recompute_bytes = 0
+        logical(c_bool) :: own_weights = .false.
     end type
 
     type, bind(c), public :: yoke_result

@@ -134,6 +134,8 @@ const yki_tool_option yki_tool_training_options[] = {
      FROM(sharded, shard), .takers = TRAIN | BENCH},
     {"shard-by", 0, "SHARDS", "auto (default): by free memory; or weights such as 1,3",
      TEXT(shard_by), .takers = TRAIN | BENCH},
+    {"own-weights", 0, NULL, "also for parts of one device, so that each divides and has its quota",
+     FLAG(own_weights), .takers = TRAIN | BENCH},
     {"seed", 0, "N", "of initial values and orders (default: 0)",
      TOOL_COUNT(yki_tool_training, seed, 0, UINT32_MAX), .takers = TRAIN | VERIFY},
     {"accumulate", 'k', "N", "micro-batches of a step (default: 1)",
@@ -244,6 +246,7 @@ yki_tool_trainer_options(const yki_tool_training *t, yoke_optimizer usual)
     o.average = (float)t->average;
     o.shard = (yoke_shard_choice)t->shard;
     o.shard_by = t->shard_by;
+    o.own_weights = t->own_weights;
     o.clip_norm = (float)t->clip_norm;
     o.clip_value = (float)t->clip_value;
     choose_recompute(t, &o.recompute, &o.recompute_bytes);

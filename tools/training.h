@@ -46,7 +46,7 @@ typedef struct yki_tool_training {
     int wire;                     /* a yoke_wire_choice */
     const char *precision;        /* NULL: not given */
     const char *trace;            /* file of the timeline; NULL: none */
-    bool strict, channels_last;
+    bool strict, channels_last, own_weights;
     const char *image_size;     /* a text that can be parsed; NULL: not given */
     int bad_images;             /* 1: skip */
     const char *class_weights;  /* a text that can be parsed; NULL: not given */

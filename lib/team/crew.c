@@ -10,22 +10,28 @@
 
 /* ---- groups ---- */
 
+/* Finds the group of a member that has the same memory; NULL: there is none yet. Devices of a graph
+ * with places have different weights. */
+static yki_group *
+find_group(const yki_crew *crew, size_t member, const yki_crew_options *options)
+{
+    const yki_space *space = yki_device_space(yoke_team_get_device(crew->team, member));
+
+    for (size_t g = 0; g < crew->group_count && !crew->stages && !options->own_weights; g++)
+        if (yki_device_space(yoke_team_get_device(crew->team, crew->groups[g].members[0])) == space)
+            return &crew->groups[g];
+    return NULL;
+}
+
 static yoke_status
-make_groups(yki_crew *crew)
+make_groups(yki_crew *crew, const yki_crew_options *options)
 {
     crew->groups = yki_alloc(crew->count, sizeof *crew->groups, "groups of devices");
     if (!crew->groups)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t k = 0; k < crew->count; k++) {
-        yki_space *space = yki_device_space(yoke_team_get_device(crew->team, k));
-        yki_group *group = NULL;
+        yki_group *group = find_group(crew, k, options);
 
-        for (size_t g = 0; g < crew->group_count && !group; g++) {
-            size_t first = crew->groups[g].members[0];
-
-            if (!crew->stages && yki_device_space(yoke_team_get_device(crew->team, first)) == space)
-                group = &crew->groups[g];
-        }
         if (!group) {
             group = &crew->groups[crew->group_count];
             group->members = yki_alloc(crew->count, sizeof *group->members, "a group of devices");
@@ -637,7 +643,7 @@ build(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
     YKI_TRY(yki_crew_choose_reduction(crew, options));
     if (crew->graph->place_count)
         YKI_TRY(yki_stages_create(crew, options));
-    YKI_TRY(make_groups(crew));
+    YKI_TRY(make_groups(crew, options));
     YKI_TRY(yki_sharding_choose(crew, options, describe));
     crew->sharding.weights = shards(crew) && crew->sharding.level == YOKE_SHARD_WEIGHTS;
     crew->sharding.gradients = shards(crew) && crew->sharding.level >= YOKE_SHARD_GRADIENTS;

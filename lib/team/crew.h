@@ -280,6 +280,7 @@ typedef struct yki_crew_options {
     float average;          /* see yki_updater_options */
     yoke_shard_choice shard;
     const char *shard_by;  /* text (yki_sharding_create) */
+    bool own_weights;      /* devices that share memory make no group */
     bool may_shrink;       /* a member's batch may be less than `most` if its memory is short */
     uint64_t bucket_bytes; /* 0: chosen */
     const int64_t *most;   /* by member: its largest batch */

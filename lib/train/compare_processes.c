@@ -13,7 +13,7 @@
 
 #include "train/trainer.h"
 
-enum { FIELDS = 18, NAME = 24, VALUE = 104 };
+enum { FIELDS = 19, NAME = 24, VALUE = 104 };
 
 typedef struct field {
     char name[NAME];
@@ -129,6 +129,7 @@ state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
     state(s, &count, "overlap", "%d", !o->no_overlap);
     state(s, &count, "shards", "%d", (int)o->shard);
     state_text(s, &count, "weights of shards", o->shard_by ? o->shard_by : "auto");
+    state(s, &count, "own weights", "%d", o->own_weights);
     state(s, &count, "bucket size", "%llu", (unsigned long long)o->bucket_bytes);
 }
 

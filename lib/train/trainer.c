@@ -244,6 +244,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .average = o->average,
         .shard = o->shard,
         .shard_by = o->shard_by,
+        .own_weights = o->own_weights && !t->core_groups.taken,
     };
 
     if (t->core_groups.taken && o->recompute_bytes) /* for the device, of which each is a part */

@@ -365,3 +365,5 @@ mutant 'wrong device blamed' lib/team/step.c \
         YKI_TRY(yki_member_run' tests/faults/check_team_faults halves
 mutant 'half an update' lib/team/step.c \
     'crew->updating = true;' 'crew->updating = false;' tests/faults/check_team_faults parts
+mutant 'parts share weights' lib/team/crew.c \
+    '!crew->stages && !options->own_weights' '!crew->stages' tests/train/check_own_weights
