@@ -24,7 +24,7 @@ here=${YOKE_SRCDIR:?}/tests/gpu
 build=${YOKE_BUILDDIR:?}/tests/gpu
 driver=$build/.libs/nulldriver.so
 models=${MODELS:-mlp:64 simplecnn:64 lenet:256 mobilenet:64 transformer:32 gpt:32 gpt-wide:32 gpt-narrow:32
-    resnet18:128 gpt:32:tf32 gpt:32:bf16 resnet18:128:tf32 resnet18:128:bf16}
+    llama:8 unet:8 resnet18:128 resnet50:32 gpt:32:tf32 gpt:32:bf16 resnet18:128:tf32 resnet18:128:bf16}
 WORK=$build/static.tmp
 export WORK PYTHONDONTWRITEBYTECODE=1
 
