@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # words.sh - the words of docs/glossary.md: at most 40, each in one row, and each with a file that
-# there is; and none comes back of the words that were given up for having several meanings.
+# there is; and none comes back of the words that were given up for having several meanings. Nor does a
+# solver name a vendor.
 
 set -u
 cd "${YOKE_SRCDIR:?}" || exit 1
@@ -41,4 +42,9 @@ given_up '\<(yki_[a-z_]*_turns|MAX_TURNS|traits[.>-]+turns)\>' 'iterations' lib 
 given_up '\<(travel|teach|lend|agree|same|match|control|live|feeds?|parts)\.[ch]\>' 'a name that says what is in it' lib mpi
 given_up '\<((set_|list_|find_|measure_|keep_good_)ways?|way_count|WAYS)\>|[>.]ways?\>' 'algorithm' lib/team mpi man/yoke_comm.3
 given_up '\<allreduce_test\>' 'test' lib mpi tests man
+
+# Solvers ask what a device can do, not who made it.
+makers='\<(nvidia|amd|intel|arm|mali|adreno|apple|qualcomm|geforce|radeon|xeon|epyc|pocl|rusticl)\>'
+found=$(grep -rniE "$makers" lib/op lib/plan | grep -v '^lib/plan/wisdom.c:[0-9]*: \*  ')
+[ -z "$found" ] || fail "a solver or the planner names a maker: $found"
 exit $failed
