@@ -642,6 +642,39 @@ START_TEST(another_choice_is_refused)
 }
 END_TEST
 
+/* Bytes of the plan of training with attention over so many rows. */
+static uint64_t
+memory_of_attention(int64_t rows)
+{
+    enum { HEADS = 4, WIDTH = 16 };
+    const yoke_attention_options causal = {.heads = HEADS, .causal = true};
+    const yoke_replica_options o = {.batch = 1, .level = YOKE_PLAN_ESTIMATE};
+    uint64_t bytes;
+    yoke_graph *g;
+    yoke_node *x, *target;
+    yoke_replica *r;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(rows, HEADS * WIDTH));
+    target = yoke_target(g, "target", YOKE_F32, yoke_shape(rows, HEADS * WIDTH));
+    x = yoke_dense(g, x, &(yoke_dense_options){.units = 3 * HEADS * WIDTH});
+    x = yoke_attention(g, x, NULL, &causal);
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, x, target, NULL));
+    ASSERT_OK(yoke_replica_create(devices.device[0], g, &o, &r));
+    bytes = yki_plan_memory(r->training);
+    yoke_replica_destroy(r);
+    yoke_graph_destroy(g);
+    return bytes;
+}
+
+/* Not by its square, as scores of all pairs of rows would. */
+START_TEST(attention_takes_memory_by_length)
+{
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+    ck_assert_uint_le(10 * memory_of_attention(1024), 21 * memory_of_attention(512));
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -653,6 +686,7 @@ test_suite(void)
     tcase_add_test(tcase, packed_weights_are_made_again_or_kept);
     tcase_add_loop_test(tcase, a_team_computes_again_too, 0, 2);
     tcase_add_test(tcase, another_choice_is_refused);
+    tcase_add_test(tcase, attention_takes_memory_by_length);
     tcase = test_case(suite, "budget");
     tcase_add_checked_fixture(tcase, NULL, close_devices);
     tcase_add_loop_test(tcase, a_budget_is_met_with_the_same_bits, 0, YKI_COUNT(graphs));

@@ -82,6 +82,15 @@ expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt=
 says "$out" '^he[a-z ,.]{0,9}$'
 expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="he yokes" --length=99
 [ "$(head -c 17 "$out" | wc -c)" = 17 ] || fail "a text that does not fill the context"
+# The most probable token alone is what a temperature of 0 takes; a stop ends the text before it.
+expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="he" --length=9 --temperature=0
+most=$(cat "$out")
+expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="he" --length=9 --temperature=1 --top-p=0.001
+[ "$(cat "$out")" = "$most" ] || fail "--top-p=0.001 wrote \"$(cat "$out")\", not \"$most\""
+last=${most#"${most%?}"}
+expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="he" --length=9 --temperature=0 --stop="$last"
+rest=${most#he}
+[ "$(cat "$out")" = "he${rest%%"$last"*}" ] || fail "--stop=\"$last\" wrote \"$(cat "$out")\" of \"$most\""
 expect 1 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="HE" --length=9
 says "$err" 'yoke: generate: '
 expect 0 -- tokenize --tokenizer="$work/rhyme.safetensors" "$work/rhyme.txt"
