@@ -8,13 +8,11 @@
  * bucket at a stop of the plan. Packed copies are made anew before each task (yki_plan_repacks), so
  * none is older than what it was made of.
  *
- * All devices of all processes gather together, so the order is that of the graph, whatever tasks a
- * plan has: in forward the buckets from the last to the first, as the network reads them, and in
- * backward from the first to the last. So a bucket that is read early is there as long as another
- * before it in that order has not come. Every bucket is gathered in every section, even if this
- * plan does not read it. That order is the parameters'; one that is made early and read first in
- * backward makes all others come with it. A bucket comes when the one before it is read first: then
- * it travels while devices compute with that one.
+ * All devices of all processes gather together, in an order that follows from the graph, whatever
+ * tasks a plan has (gather_order.c). A task that reads a bucket earlier than in that order has all
+ * come that stand before it. Every bucket is gathered in every section, even if this plan does not
+ * read it. A bucket comes when the one before it is read first: then it travels while devices
+ * compute with that one.
  */
 #include "plan/plan.h"
 
@@ -28,9 +26,10 @@ sections(const yki_plan *plan)
 static yki_value *
 memory_of(const yki_plan *plan, size_t index)
 {
-    const size_t count = plan->weights->bucket_count;
+    const yki_weights *w = plan->weights;
 
-    return &plan->values[(size_t)plan->weights_value + (index < count ? count - 1 - index : index)];
+    return &plan->values[(size_t)plan->weights_value + w->gather_order[index] +
+                         (index < w->bucket_count ? 0 : w->bucket_count)];
 }
 
 /* Returns a value for tasks of backward in the place of a parameter, or of a view of one. Others

@@ -128,6 +128,8 @@ typedef struct yki_weights {
                        memory, while they are computed and summed (buckets.c) */
     bool divided; /* nor have values that are trained, but for the parts that updaters keep: a plan
                      gives buckets memory while tasks read them (gathers.c) */
+    uint32_t *gather_order; /* then: the buckets of forward, as they are gathered, and those of
+                               backward; the lender's, if there is one */
 } yki_weights;
 
 /* Completes the graph and makes its weights, filled with zeros, with one reference. A `bucket_size`
@@ -444,6 +446,10 @@ size_t yki_plan_bucket_end(const yki_plan *plan, size_t bucket);
 uint64_t yki_plan_most_at_once(const yki_plan *plan, int32_t first, size_t count);
 /* The most bytes of buckets that have memory at a time. */
 uint64_t yki_plan_bucket_bytes(const yki_plan *plan);
+
+/* Writes `gather_order` of weights whose buckets are laid out. The graph is complete.
+ * (gather_order.c) */
+yoke_status yki_weights_order_gathers(yki_weights *weights);
 
 /* ---- gathers.c: memory for weights that are divided; without those nothing is done ---- */
 

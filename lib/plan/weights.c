@@ -239,6 +239,10 @@ create(yoke_device *device, yoke_graph *graph, bool training, bool transient, bo
     status = lay_out(w, bucket_size ? bucket_size : BUCKET_SIZE);
     if (status == YOKE_OK)
         status = lay_out_pools(w);
+    if (w->lender)
+        w->gather_order = w->lender->gather_order;
+    else if (status == YOKE_OK && w->divided)
+        status = yki_weights_order_gathers(w);
     if (status == YOKE_OK)
         status = yki_queue_create(device, false, &queue);
     if (status == YOKE_OK)
@@ -304,6 +308,8 @@ yki_weights_release(yki_weights *w)
     yki_free(w->pools);
     if (!lends_states(w))
         yki_buffer_destroy(w->state_bucket.values);
+    if (!w->lender)
+        yki_free(w->gather_order);
     yki_weights_release(w->lender);
     yki_free(w->weights);
     yki_free(w->states);

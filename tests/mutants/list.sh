@@ -302,6 +302,9 @@ mutant 'bucket of weights that leaves too early' lib/plan/gathers.c \
 mutant 'bucket of weights that comes too late' lib/plan/gathers.c \
     '.task = (size_t)memory->first,' '.task = (size_t)memory->first + 2,' \
     tests/train/check_shards weights
+mutant 'buckets of weights in the order of parameters' lib/plan/gather_order.c \
+    'first[order[at - 1]] > neighbour' 'first[order[at - 1]] > neighbour && false' \
+    tests/train/check_divided networks
 mutant 'level that is chosen without room for parts' lib/team/shard_level.c \
     'return room >= (double)divided;' 'return true;' tests/train/check_shards weights
 mutant 'part of weights that begins like the parameter' lib/team/sharding.c \
