@@ -194,6 +194,9 @@ typedef struct yki_sharding {
     yki_event *passed[2]; /* by member: when its plans have them */
     unsigned turn;
     void *request; /* of an all-gather that has failed */
+    size_t held;   /* the bucket + 1 whose weights the host has whole, where buckets are on their
+                      way to it; 0: none */
+    uint64_t held_version; /* of these weights */
 } yki_sharding;
 
 /* Statistics of a step that are needed to compute granules again (passes.c). Those of a granule, or

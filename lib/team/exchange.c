@@ -405,6 +405,7 @@ send_bucket(yki_crew *crew, size_t bucket)
     int32_t type = crew->exact.granule ? crew->exact.wire->type : (int32_t)YOKE_F32;
     double begin = yki_span_begin(crew->host_track);
 
+    crew->sharding.held = 0; /* gradients travel where it lies */
     YKI_TRY(receive_until(crew, t->after));
     for (size_t g = 0; g < crew->group_count; g++)
         YKI_TRY(add_group(crew, g, bucket, t->own, t->sum));

@@ -587,9 +587,17 @@ gather(yki_crew *crew, size_t bucket, int which, char *to, void **request)
 yoke_status
 yki_sharding_gather(yki_crew *crew, size_t bucket, int which, const float **values)
 {
-    YKI_TRY(
-        gather(crew, bucket, which, host_of(crew, bucket), &crew->buckets.transit[bucket].request));
-    *values = (const float *)(void *)host_of(crew, bucket);
+    yki_sharding *s = &crew->sharding;
+    const uint64_t version = crew->members[0].replica->weights->version;
+    char *host = host_of(crew, bucket);
+
+    *values = (const float *)(void *)host;
+    if (which == YKI_SHARDED_VALUES && s->held == bucket + 1 && s->held_version == version)
+        return YOKE_OK;
+    s->held = 0;
+    YKI_TRY(gather(crew, bucket, which, host, &crew->buckets.transit[bucket].request));
+    s->held = which == YKI_SHARDED_VALUES ? bucket + 1 : 0;
+    s->held_version = version;
     return YOKE_OK;
 }
 

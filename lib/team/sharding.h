@@ -64,8 +64,10 @@ yoke_status yki_sharding_deliver(yki_crew *crew, size_t bucket, const char *sum)
 /* Gives all groups of all processes the weights that others have updated. All queues are done, so
  * that nobody reads weights. Waits. All processes call it. */
 yoke_status yki_sharding_share(yki_crew *crew);
-/* Gathers a state (as yki_updater_state numbers them) of a bucket on each process: the whole
- * bucket, lent until the next exchange. All queues are done. All processes call it. */
+/* Gathers the weights or a state (as yki_updater_state numbers them) of a bucket on each process:
+ * the whole bucket, lent until the next exchange. All queues are done. All processes call it, for
+ * the same buckets: weights that this function gathered last, and that have not changed, are not
+ * gathered again. */
 yoke_status yki_sharding_gather(yki_crew *crew, size_t bucket, int which, const float **values);
 
 /* Where weights are divided (without that nothing is done): */

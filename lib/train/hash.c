@@ -8,21 +8,13 @@
 #include "team/sharding.h"
 #include "train/saved_tensors.h"
 
-/* Divided weights are gathered bucket by bucket. Tensors that follow one another share one. */
-typedef struct gathered {
-    size_t bucket;
-    const float *values; /* NULL: of none yet */
-} gathered;
-
 static yoke_status
-add_divided(yoke_trainer *t, const yki_weight *weight, gathered *newest, yki_hash *hash)
+add_divided(yoke_trainer *t, const yki_weight *weight, yki_hash *hash)
 {
-    if (!newest->values || newest->bucket != weight->bucket) {
-        newest->values = NULL;
-        YKI_TRY(yki_sharding_gather(&t->crew, weight->bucket, YKI_SHARDED_VALUES, &newest->values));
-        newest->bucket = weight->bucket;
-    }
-    yki_hash_add(hash, newest->values + weight->offset / 4, weight->size);
+    const float *bucket;
+
+    YKI_TRY(yki_sharding_gather(&t->crew, weight->bucket, YKI_SHARDED_VALUES, &bucket));
+    yki_hash_add(hash, bucket + weight->offset / 4, weight->size);
     return YOKE_OK;
 }
 
@@ -42,8 +34,6 @@ add_whole(const yki_weight *weight, yki_hash *hash)
 static yoke_status
 add_all(yoke_trainer *t, const yki_saved_tensors *all, const char *name, yki_hash *hash)
 {
-    gathered newest = {0};
-
     for (size_t i = 0; i < all->count; i++) {
         const yki_saved_tensor *p = &all->list[i];
         yki_weight *weight;
@@ -53,7 +43,7 @@ add_all(yoke_trainer *t, const yki_saved_tensors *all, const char *name, yki_has
             continue;
         YKI_TRY(yki_crew_find(&t->crew, p->node->name, &member, &weight));
         yki_hash_string(hash, p->name);
-        YKI_TRY(weight->value ? add_whole(weight, hash) : add_divided(t, weight, &newest, hash));
+        YKI_TRY(weight->value ? add_whole(weight, hash) : add_divided(t, weight, hash));
     }
     return YOKE_OK;
 }

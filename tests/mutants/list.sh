@@ -305,6 +305,10 @@ mutant 'bucket of weights that comes too late' lib/plan/gathers.c \
 mutant 'buckets of weights in the order of parameters' lib/plan/gather_order.c \
     'first[order[at - 1]] > neighbour' 'first[order[at - 1]] > neighbour && false' \
     tests/train/check_divided networks
+mutant 'weights that are read of an old gather' lib/team/sharding.c \
+    ' && s->held_version == version' '' tests/team/check_comm trained
+mutant 'weights that are gathered for each tensor' lib/team/sharding.c \
+    's->held == bucket + 1' 's->held == bucket + 2' tests/team/check_comm trained
 mutant 'level that is chosen without room for parts' lib/team/shard_level.c \
     'return room >= (double)divided;' 'return true;' tests/train/check_shards weights
 mutant 'part of weights that begins like the parameter' lib/team/sharding.c \

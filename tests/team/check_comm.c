@@ -171,7 +171,8 @@ typedef struct mirror {
     block blocks[BLOCKS];
     size_t block_count;
     int left;      /* reductions until one fails; negative: none does */
-    bool failed;   /* each call fails */
+    bool failed;   /* each call fails, */
+    bool cut;      /* from the next piece of weights on */
     float *late;   /* the result of the reduction that failed */
     size_t values; /* of it */
     int under_way;
@@ -255,6 +256,7 @@ mirror_broadcast(yoke_comm *comm, void *data, size_t bytes, int32_t root)
     (void)bytes;
     (void)root;
     m->gathers++;
+    m->failed |= m->cut;
     return broken(m);
 }
 
@@ -471,43 +473,121 @@ START_TEST(an_algorithm_is_an_argument)
 }
 END_TEST
 
-/* What a process does not do, while others wait for its part of the weights, it tells them. */
-static void
-fail_between_steps(int what)
+static const team_run divided = {
+    .net = TEAM_MLP, .shard = YOKE_SHARD_WEIGHTS, .bucket_bytes = 1024};
+
+/* Reads the tensors of a trainer with divided weights, and returns how many pieces were sent. */
+static int
+pieces_of_reading(mirror *m, yoke_trainer *t)
 {
-    const team_run run = {.net = TEAM_MLP, .shard = YOKE_SHARD_WEIGHTS, .bucket_bytes = 1024};
+    const int before = m->gathers;
+    team_outcome outcome;
+
+    ASSERT_OK(team_read(t, &outcome));
+    team_free(&outcome);
+    return m->gathers - before;
+}
+
+/* One after the other, tensors of a bucket are read of one gather, until they may have changed. */
+START_TEST(a_bucket_is_gathered_once)
+{
+    float values[TEAM_CLASSES], other[TEAM_CLASSES];
     const yoke_node *bias;
-    float values[TEAM_CLASSES];
     yoke_context *context;
     yoke_trainer *t;
     size_t tensors;
+    int before, once;
+    mirror m;
+
+    make_mirror(&m);
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    t = mirror_trainer(context, &m, &divided, team_options(&divided));
+    ck_assert_ptr_nonnull(t);
+    tensors = yoke_graph_parameter_count(yoke_trainer_get_graph(t));
+    bias = yoke_graph_get_parameter(yoke_trainer_get_graph(t), tensors - 1);
+    ck_assert_uint_lt(t->crew.buckets.count, tensors);
+    once = pieces_of_reading(&m, t);
+    ck_assert_int_gt(once, 0);
+    ck_assert_uint_le((size_t)once, 2 * t->crew.buckets.count); /* in two pieces at most */
+    /* The last one is there. */
+    before = m.gathers;
+    ASSERT_OK(yoke_trainer_read(t, yoke_node_name(bias), values, TEAM_CLASSES));
+    ck_assert_int_eq(m.gathers, before);
+    for (size_t i = 0; i < TEAM_CLASSES; i++)
+        values[i] = (float)i + 0.5f;
+    ASSERT_OK(yoke_trainer_write(t, yoke_node_name(bias), values, TEAM_CLASSES));
+    before = m.gathers;
+    ASSERT_OK(yoke_trainer_read(t, yoke_node_name(bias), other, TEAM_CLASSES));
+    ck_assert_int_gt(m.gathers, before);
+    ck_assert_mem_eq(values, other, sizeof values);
+    ASSERT_OK(team_step(&divided, t, 0, NULL));
+    ck_assert_int_eq(pieces_of_reading(&m, t), once);
+    yoke_trainer_destroy(t);
+    yoke_context_destroy(context);
+    end_mirror(&m);
+}
+END_TEST
+
+/* What all processes do together in a call that fails here. */
+static yoke_status
+call_together(yoke_trainer *t, int what)
+{
+    const yoke_node *first = yoke_graph_get_parameter(yoke_trainer_get_graph(t), 0);
+    static float values[TEAM_SAMPLES * 24];
+    yoke_dataset *dataset = team_dataset(&divided, 0, 24);
+    yoke_feed feeds[2];
+    yoke_status status = YOKE_OK;
+    yoke_result result;
+    char hash[33];
+
+    team_feeds(&divided, 0, 24, feeds);
+    switch (what) {
+    case 0:
+        status = yoke_trainer_hash(t, NULL, hash);
+        break;
+    case 1:
+        status = yoke_trainer_read(t, yoke_node_name(first), values, yki_shape_count(first->shape));
+        break;
+    case 2:
+        status = yoke_trainer_save(t, scratch_path("model"));
+        break;
+    case 3:
+        status = team_step(&divided, t, 0, NULL);
+        break;
+    case 4:
+        status = yoke_trainer_evaluate(t, dataset, &result);
+        break;
+    case 5:
+        status = yoke_trainer_predict(t, "y", 24, feeds, 1, values, 24 * TEAM_CLASSES);
+        break;
+    }
+    yoke_dataset_destroy(dataset);
+    return status;
+}
+
+/* What a process does not do, while others wait for its part of the weights, it tells them. */
+static void
+fail_together(int what)
+{
+    yoke_context *context;
+    yoke_trainer *t;
     char hash[33];
     mirror m;
 
     make_mirror(&m);
     ASSERT_OK(yoke_context_create(NULL, &context));
-    t = mirror_trainer(context, &m, &run, team_options(&run));
+    t = mirror_trainer(context, &m, &divided, team_options(&divided));
     ck_assert_ptr_nonnull(t);
-    tensors = yoke_graph_parameter_count(yoke_trainer_get_graph(t));
-    bias = yoke_graph_get_parameter(yoke_trainer_get_graph(t), tensors - 1);
-    ck_assert_uint_lt(t->crew.buckets.count, tensors);
-    m.gathers = 0;
     ASSERT_OK(yoke_trainer_hash(t, NULL, hash));
-    /* Each bucket once, in two pieces at most, whatever tensors it has. */
-    ck_assert_int_gt(m.gathers, 0);
-    ck_assert_uint_le(m.gathers, 2 * t->crew.buckets.count);
     ck_assert_int_eq(m.told, 0);
-    m.failed = what < 3;
-    if (what == 0)
-        ASSERT_STATUS(YOKE_ERROR_COMM, yoke_trainer_hash(t, NULL, hash));
-    else if (what == 1)
-        ASSERT_STATUS(YOKE_ERROR_COMM,
-                      yoke_trainer_read(t, yoke_node_name(bias), values, TEAM_CLASSES));
-    else if (what == 2)
-        ASSERT_STATUS(YOKE_ERROR_COMM, yoke_trainer_save(t, scratch_path("model")));
-    m.comm.rank = 1;
-    if (what == 3)
+    if (what == 6) {
+        m.comm.rank = 1;
         ASSERT_STATUS(YOKE_ERROR_OUT_OF_MEMORY, yki_trainer_agree(t, YOKE_ERROR_OUT_OF_MEMORY));
+    } else {
+        m.cut = true;
+        ASSERT_STATUS(YOKE_ERROR_COMM, call_together(t, what));
+        ck_assert(m.failed);
+    }
     ck_assert_int_eq(m.told, 1);
     ASSERT_STATUS(YOKE_ERROR_STATE, yoke_trainer_wait(t));
     yoke_trainer_destroy(t);
@@ -517,7 +597,7 @@ fail_between_steps(int what)
 
 START_TEST(a_failed_gather)
 {
-    fail_between_steps(_i);
+    fail_together(_i);
 }
 END_TEST
 
@@ -535,7 +615,8 @@ test_suite(void)
     tcase_add_test(trained, teams_keep_a_comm_alive);
     tcase_add_test(trained, a_failed_sum_of_arrays);
     tcase_add_test(trained, a_failed_step);
-    tcase_add_loop_test(trained, a_failed_gather, 0, 4);
+    tcase_add_test(trained, a_bucket_is_gathered_once);
+    tcase_add_loop_test(trained, a_failed_gather, 0, 7);
     tcase_add_test(trained, an_algorithm_is_an_argument);
     return suite;
 }
