@@ -368,8 +368,11 @@ evaluate(yoke_trainer *t, const yoke_node *output, int64_t n, yki_load_function 
     yoke_status status;
 
     YKI_TRY(yoke_trainer_wait(t));
-    YKI_TRY(share_states(t));
-    YKI_TRY(make_plans(t, output));
+    status = share_states(t);
+    if (status == YOKE_OK)
+        status = make_plans(t, output);
+    if (status != YOKE_OK) /* other processes wait for this one */
+        return t->crew.comm ? yki_trainer_failed(t, status) : status;
     if (sums)
         memset(sums, 0, t->crew.pairs * 2 * sizeof *sums);
     status = yki_trainer_exchange_average(t);

@@ -9,7 +9,7 @@
  * compare.awk compares two such files. $RANK_DEVICES holds a selector for each rank, with blanks
  * between; the last is for all that follow. $RANK_WISDOM likewise has files of wisdom; then how
  * each rank computes is printed. With $SEQUENCES samples are sequences, of another length in each
- * step.
+ * step. With $SHARD devices divide the weights; plans take at most $RECOMPUTE bytes.
  *
  * WHO WHAT WHERE: rank WHO is struck by WHAT (kill, stop, exit) in step 5: before it, or in its
  * reduction; or, with WHERE "save", while rank 0 writes a checkpoint to the folder FILE-save. Other
@@ -22,14 +22,19 @@
  *   counts fits and evaluates datasets of which rank WHO has one sample less: all ranks refuse them
  *   nothing trains, then makes steps to which no sample counts: they change nothing on any rank
  *   trace  writes a timeline to the file WHAT, while the clock of rank WHO (-1: none) is set
- *   flips  WHO bits of weights, running statistics and optimizer state are turned, one by one, each
- *          on one rank, and have to be found
+ *   step, evaluation, reading
+ *          with divided weights, rank WHO fails while all gather some: its call of the transport
+ * does (WHAT is "call"), or its device is lost ("device"). All end with a sentence each flips  WHO
+ * bits of weights, running statistics and optimizer state are turned, one by one, each on one rank,
+ * and have to be found
  */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include <yoke-mpi.h>
 
+#include "faults/layer.h"
 #include "strike.h"
 #include "train/checkpoint.h"
 #include "train/saved_tensors.h"
@@ -663,6 +668,130 @@ flips(yoke_trainer *t, int n, int count, const char *dir)
     printf("rank %d: %d of %d turned bits were found\n", (int)comm->rank, count + 2, count + 2);
 }
 
+/* ---- a failure while all gather weights ---- */
+
+static struct {
+    const fault_layer *layer;
+    bool call; /* the transport fails; else the device */
+    int left;  /* gathers before that */
+    yoke_status (*gather)(yoke_comm *, int32_t, const void *, void *, const size_t *, void **);
+} fault;
+
+/* Before OpenCL is touched. */
+static void
+open_layer(void)
+{
+    const char *path = getenv("FAULT_LAYER");
+    void *module = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *symbol = module ? dlsym(module, FAULT_LAYER_SYMBOL) : NULL;
+    const fault_layer *(*get)(void);
+
+    if (!symbol)
+        return;
+    memcpy(&get, &symbol, sizeof get);
+    setenv("OPENCL_LAYERS", path, 1);
+    fault.layer = get();
+}
+
+/* The gather itself is under way when the device is lost. */
+static yoke_status
+gather_with_fault(yoke_comm *table, int32_t type, const void *in, void *out, const size_t *counts,
+                  void **request)
+{
+    const bool now = fault.left-- == 0;
+    yoke_status status;
+
+    if (now)
+        note_time("");
+    if (now && fault.call)
+        return yoke_fail(YOKE_ERROR_COMM, "the cable is cut");
+    status = fault.gather(table, type, in, out, counts, request);
+    if (now)
+        fault.layer->arm(1, -5, true); /* CL_OUT_OF_RESOURCES */
+    return status;
+}
+
+static void
+prepare_fault(const char *what)
+{
+    fault.call = strcmp(what, "call") == 0;
+    fault.left = 2;
+    if (!fault.call && !(fault.layer && fault.layer->active())) {
+        fprintf(stderr, "train: there is no fault layer\n");
+        MPI_Abort(MPI_COMM_WORLD, 13);
+    }
+    fault.gather = comm->allgather_start;
+    comm->allgather_start = gather_with_fault;
+}
+
+/* What all ranks do when one of them fails. */
+static yoke_status
+gather_somewhere(yoke_trainer *t, yoke_graph *g, int n, const char *where)
+{
+    static float image[MOST * SIDE * SIDE], values[MOST * SIDE];
+    static int32_t label[MOST];
+    yoke_status status = YOKE_OK;
+    yoke_result result;
+
+    make_batch(0, n, image, label);
+    if (strcmp(where, "evaluation") == 0) {
+        yoke_dataset *dataset = make_dataset(n);
+
+        status = yoke_trainer_evaluate(t, dataset, &result);
+        yoke_dataset_destroy(dataset);
+    } else if (strcmp(where, "reading") == 0) {
+        for (size_t i = 0; i < yoke_graph_parameter_count(g) && status == YOKE_OK; i++) {
+            const yoke_node *p = yoke_graph_get_parameter(g, i);
+
+            status = yoke_trainer_read(t, yoke_node_name(p), values, yki_shape_count(p->shape));
+        }
+    } else {
+        status = step(t, n, image, label, &result);
+    }
+    return status;
+}
+
+/* Waits until each rank has said something; a minute is only there to end what hangs. */
+static void
+await_all(void)
+{
+    for (int i = 0, lines = 0; i < 600 && lines < comm->ranks; i++) {
+        FILE *file = open_note(".said", "r");
+        int c;
+
+        rest(0.1);
+        for (lines = 0; file && (c = fgetc(file)) != EOF;)
+            lines += c == '\n';
+        if (file)
+            fclose(file);
+    }
+}
+
+/* Whatever is left under way, everything can be destroyed. */
+static void
+fail_in_gather(yoke_trainer *t, yoke_graph *g, int n, char **disaster)
+{
+    static float image[MOST * SIDE * SIDE];
+    static int32_t label[MOST];
+    char who[128], said[2000];
+    yoke_status status;
+
+    make_batch(0, n, image, label);
+    check(step(t, n, image, label, NULL));
+    check(yoke_trainer_wait(t));
+    if (atoi(disaster[0]) == comm->rank)
+        prepare_fault(disaster[1]);
+    status = gather_somewhere(t, g, n, disaster[2]);
+    snprintf(who, sizeof who, "rank %d, %s", (int)comm->rank, yoke_status_string(status));
+    snprintf(said, sizeof said, "%s", status ? yoke_last_error() : "all is well");
+    if (yoke_trainer_step(t, 0, NULL, 0, NULL) != YOKE_ERROR_STATE)
+        snprintf(said, sizeof said, "it goes on");
+    yoke_trainer_destroy(t);
+    notice("train", who, said);
+    await_all();
+    MPI_Abort(MPI_COMM_WORLD, 2);
+}
+
 static void
 run(yoke_trainer *t, yoke_graph *g, int argc, char **argv)
 {
@@ -682,6 +811,9 @@ run(yoke_trainer *t, yoke_graph *g, int argc, char **argv)
         save_for_ever(t, n, argv[1], disaster);
     else if (strcmp(where, "trace") == 0)
         train_traced(t, g, n, atoi(disaster[0]), disaster[1]);
+    else if (strcmp(where, "step") == 0 || strcmp(where, "evaluation") == 0 ||
+             strcmp(where, "reading") == 0)
+        fail_in_gather(t, g, n, disaster);
     else if (strcmp(where, "flips") == 0)
         flips(t, n, atoi(disaster[0]), disaster[1]);
     else
@@ -702,6 +834,7 @@ main(int argc, char **argv)
     if (argc < 5 || atoi(argv[3]) > MOST)
         MPI_Abort(MPI_COMM_WORLD, 1);
     yoke_log_set(print_line, NULL, YOKE_LOG_WARNING);
+    open_layer();
     check(yoke_mpi_comm_create(MPI_COMM_WORLD, NULL, &comm));
     check(yoke_context_create(NULL, &context));
     check(yoke_team_create(context, word_of("RANK_DEVICES"), &(yoke_team_options){.comm = comm},
@@ -718,6 +851,8 @@ main(int argc, char **argv)
     options.shares = argv[4];
     options.reproducible = getenv("FREEZE") ? YOKE_REPRODUCIBLE_RUNS : YOKE_REPRODUCIBLE_NO;
     options.wisdom = word_of("RANK_WISDOM");
+    options.shard = getenv("SHARD") ? YOKE_SHARD_WEIGHTS : YOKE_SHARD_NOTHING;
+    options.recompute_bytes = getenv("RECOMPUTE") ? strtoull(getenv("RECOMPUTE"), NULL, 10) : 0;
     options.optimizer = yoke_adam(0.01f);
     check(yoke_trainer_create(team, g, &options, &t));
     if (options.wisdom)

@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# gathers.sh - a rank that fails while all ranks gather divided weights: its call of the transport fails,
+# or its device is lost. Every rank ends, soon and by itself, with one sentence that tells of it.
+
+set -u
+. "$YOKE_SRCDIR/tests/mpi/lib.sh"
+use_program "$YOKE_BUILDDIR/tests/mpi/train"
+only_pocl
+# No watchdog ends what hangs.
+export YOKE_MPI_TIMEOUT=$((2 * launch_limit))
+export SHARD=weights YOKE_BUCKET_BYTES=1024 POCL_MAX_PTHREAD_COUNT=2
+
+# fails RANKS WHO WHAT WHERE SENTENCE
+fails() {
+    ranks=$1 who=$2 sentence=$5
+    what="$3 of rank $2 in the $4"
+    ! launch "$ranks" "$work/weights" 0 24 even "$who" "$3" "$4" || fail "$what: mpirun says that all is well"
+    expected_within "$what: over" "$late" 5
+    [ "$(wc -l <"$work/struck.said")" = "$ranks" ] || fail "$what: not a sentence of each rank"
+    for rank in $(seq 0 $((ranks - 1))); do
+        from='' status='[^:]*'
+        [ "$rank" = "$who" ] || from="rank $who \\([^)]*\\): " status='communication between processes failed'
+        grep -qE "^train: rank $rank, $status: (step 2, device [^ ]*: )?${from}step 2, device [^ ]*: $sentence" \
+            "$work/struck.said" || fail "$what: rank $rank tells something else"
+    done
+    left=$(orphans)
+    [ -z "$left" ] || fail "$what: left processes: $left"
+}
+
+fails 3 1 call step 'the cable is cut'
+fails 2 0 call evaluation 'the cable is cut'
+fails 2 1 call reading 'the cable is cut'
+
+# A device that is lost.
+FAULT_LAYER=$YOKE_BUILDDIR/tests/faults/.libs/faultlayer.so
+if [ -f "$FAULT_LAYER" ]; then
+    export FAULT_LAYER
+    fails 3 2 device step '.* says CL_OUT_OF_RESOURCES'
+elif [ "${YOKE_REQUIRE_ALL:-0}" = 1 ]; then
+    fail "there is no fault layer"
+else
+    echo "no fault layer (it takes shared libraries): no device is lost"
+fi
+
+# A budget that the part of rank 0 does not fit alone makes its plan compute layers again, whose weights
+# then come before a statistic that they come behind on rank 1: all refuse that.
+RECOMPUTE=320000 launch 2 "$work/weights" 1 48 7,1 && fail "plans of other orders are not refused"
+says '^train: .*: the devices of rank 1 gather weights and merge statistics of the batch in another order than those of rank 0;'
+
+finish
