@@ -27,7 +27,7 @@
  * A group computes one tile and has no loop over tiles: compilers would compute everything that
  * does not change before that loop, and keep it in 60 registers.
  *
- * Letters: x (N, G * channels, H, W) is what is gathered from, y (N, G * rows, OH, OW) the result.
+ * Letters: x (N, G * channels, H, W) is what is read in windows, y (N, G * rows, OH, OW) the result.
  */
 #define W 4
 #include "dot.cl"
@@ -192,7 +192,7 @@ mask_of(int at, int step, int size, int taps)
 #define RIGHT(k)  int4 r = *(__local const int4 *)&taps.right[CHUNK_OF(k) + OWN_B + u];
 #endif
 #define CHUNK_OF(k) ((k) & (CHUNK - 1))
-#define GATHER(e)                                                                             \
+#define PIXEL(e)                                                                              \
     {                                                                                         \
         bool in_ = INSIDE(e);                                                                 \
         float x_ = from_x[in_ ? at_.s##e : nowhere];                                          \
@@ -205,7 +205,7 @@ mask_of(int at, int step, int size, int taps)
         int4 at_ = *(__local const int4 *)&taps.image[CHUNK_OF(k) + OWN_B + u];               \
         int4 f = *(__local const int4 *)&taps.inside[CHUNK_OF(k) + OWN_B + u];                \
         RIGHT(k)                                                                              \
-        GATHER(0) GATHER(1) GATHER(2) GATHER(3)                                               \
+        PIXEL(0) PIXEL(1) PIXEL(2) PIXEL(3)                                                   \
     }
 #define STORE_B(half)                                                                         \
     _Pragma("unroll") for (int u = 0; u < TERMS(TN); u++)                                     \

@@ -87,7 +87,7 @@
 #define STORE_B(half) TILE_STORE_B(half, rb, TILE_BY_K4)
 #define NEXT_B
 #else
-#define GATHER(e)                                                                             \
+#define PIXEL(e)                                                                              \
     {                                                                                         \
         bool in_ = ((uint)(iy + down.s##e) < (uint)h) & ((uint)(ix + right.s##e) < (uint)w);   \
         float x_ = from_x[in_ ? image.s##e : -place];                                         \
@@ -106,7 +106,7 @@
             int4 down = *(__local const int4 *)&taps.down[FIRST(u)];                          \
             int4 right = *(__local const int4 *)&taps.right[FIRST(u)];                        \
                                                                                               \
-            GATHER(0) GATHER(1) GATHER(2) GATHER(3)                                           \
+            PIXEL(0) PIXEL(1) PIXEL(2) PIXEL(3)                                               \
         }                                                                                     \
     }
 #define STORE_B(half)                                                                         \

@@ -65,8 +65,8 @@
 #define LANES      YKI_PASTE(YKI_LANES, V)
 
 /* An element of V samples. Where there are fewer, the last sample is repeated, or 0 is used. */
-#define GATHER(name, l)      x.s##name = from[(l)*sample];
-#define GATHER_SOME(name, l) x.s##name = l <= last ? from[(l)*sample] : zero ? 0.f : from[last * sample];
+#define TAKE(name, l)      x.s##name = from[(l)*sample];
+#define TAKE_SOME(name, l) x.s##name = l <= last ? from[(l)*sample] : zero ? 0.f : from[last * sample];
 
 /* The offset of channel c in a sample, whose planes have `area` positions, in blocks of `block`. */
 long channel_at(int c, long area, int block)
@@ -150,9 +150,9 @@ void turn(__global const float *x, int last, int zero, int c, int h, int w, int 
 
                 for (int k = 0; k < min(block, c - c0); k++, from++, to += (long)h * columns * V) {
                     if (last == V - 1) {
-                        LANES(GATHER)
+                        LANES(TAKE)
                     } else {
-                        LANES(GATHER_SOME)
+                        LANES(TAKE_SOME)
                     }
                     storev(x, 0, to);
                 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * feed.cl - writes rows of a dataset into an input: gathered by sample number,
+ * feed.cl - writes rows of a dataset into an input: taken by sample number,
  * converted, scaled and, in training, flipped, shifted and made noisy.
  *
  * `from` holds rows of the dataset: either all of them, so that the row number is the

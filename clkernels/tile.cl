@@ -4,7 +4,7 @@
  * elements, each of which is a sum over k of a[k][row] * b[k][column].
  *
  * A kernel file includes it and says where a and b come from: gemm.cl reads matrices,
- * a convolution gathers pixels. Everything else is here:
+ * a convolution reads pixels. Everything else is here:
  *
  *  - An item has IM rows and IN columns, in blocks of 4 x 4 that lie TM / (IM / 4) rows and
  *    TN / (IN / 4) columns apart. 32 items that follow one another are 8 across and 4 down.

@@ -245,7 +245,7 @@ read_log(const yki_tool_command *self, yki_tool_page *r, const char *path, bool 
 }
 
 static yoke_status
-gather(const yki_tool_command *self, yki_tool_page *r, const request *w, char *found[2])
+find_all(const yki_tool_command *self, yki_tool_page *r, const request *w, char *found[2])
 {
     char beside[PATH_MAX] = "";
     yoke_status status = find_weights(r);
@@ -318,7 +318,7 @@ run(const yki_tool_command *self, int argc, char **argv)
     r.path = wanted.path;
     r.training = wanted.training;
     yki_tool_log(self, YOKE_LOG_WARNING);
-    failed = gather(self, &r, &wanted, found);
+    failed = find_all(self, &r, &wanted, found);
     if (!failed)
         failed = write_report(&r, wanted.out);
     if (failed)

@@ -3,7 +3,7 @@
  * onnx_export.c - writes a graph as a model of ONNX: what its outputs need, as it evaluates. The
  * table of functions that JSON has tells which function made a node (graph_json_ops.c).
  *
- * Nodes are gathered in memory, and weights go to the file one by one. The length of a message
+ * Nodes are collected in memory, and weights go to the file one by one. The length of a message
  * stands before it, so it is counted first.
  */
 #include <string.h>

@@ -3,7 +3,7 @@
  * loader.c - brings samples of a dataset into the inputs of a plan on one device.
  *
  * Fields that fit stay on the device in their own type (u8 stays u8). For them a batch
- * is just the numbers of its samples: a kernel gathers, augments and scales the rows
+ * is just the numbers of its samples: a kernel takes, augments and scales the rows
  * (clkernels/feed.cl). Rows of other fields are read into a slot of a ring, beside the
  * numbers, usually ahead by a thread (data/prefetch.c); the same kernel takes them from
  * there. If the device can use host memory, a slot is host memory. Else it is pinned

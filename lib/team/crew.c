@@ -401,7 +401,7 @@ make_sums(yki_crew *crew, yki_member *m, yki_buffer **buffers)
 }
 
 static yoke_status
-make_gathered(yki_crew *crew, yki_member *m)
+make_accumulated(yki_crew *crew, yki_member *m)
 {
     m->accumulated =
         yki_alloc(crew->buckets.count, sizeof *m->accumulated, "accumulated gradients");
@@ -609,7 +609,7 @@ make_training(yki_crew *crew, const yki_crew_options *options, yki_buffer **buff
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(make_side_queue(crew, &crew->members[k]));
     for (size_t k = 0; options->accumulates && k < crew->count; k++)
-        YKI_TRY(make_gathered(crew, &crew->members[k]));
+        YKI_TRY(make_accumulated(crew, &crew->members[k]));
     if (crew->exact.granule)
         YKI_TRY(yki_granules_create(crew));
     for (size_t k = 0; k < crew->count; k++)

@@ -448,7 +448,7 @@ feed(const feed_case *c, const char *options, size_t local)
     ck_assert_mem_eq(out, wanted, used);
 }
 
-START_TEST(rows_are_gathered)
+START_TEST(rows_are_taken)
 {
     open_device();
     feed(&feeds[_i], "-DWG=1", 1);
@@ -635,7 +635,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, granules_are_rounded_at_random, 0, 4);
     tcase_add_test(tcase, random_rounding_is_fair);
     tcase_add_loop_test(tcase, integers_are_summed, 0, 4);
-    tcase_add_loop_test(tcase, rows_are_gathered, 0, YKI_COUNT(feeds));
+    tcase_add_loop_test(tcase, rows_are_taken, 0, YKI_COUNT(feeds));
     tcase = test_case(suite, "measure");
     tcase_add_loop_test(tcase, streams_are_copied_and_added, 0, 4);
     tcase_add_loop_test(tcase, loads_write_nothing, 0, 3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * oracle_pool.c - what pooling and its gradients mean, in double: one walk over the
- * windows, in which forward gathers and the gradient scatters.
+ * windows, in which forward reads and the gradient adds.
  */
 #include <math.h>
 

@@ -17,7 +17,7 @@
 
 enum { MAX_GROUPS = 16384, MIN_ROWS = 8, MAX_GRID = 65535, TERMS = 8, DOT_TERMS = 16 };
 enum { MAX_PARTS = 256, MAX_IMAGE_PARTS = 16, MAX_PART_BYTES = 64 << 20 }; /* of sums */
-enum { MASK_BITS = 31 }; /* a gathered convolution has one for each row and column of the kernel */
+enum { MASK_BITS = 31 }; /* an implicit product has one for each row and column of the kernel */
 enum {
     NOTED = -1,
     BY_K,
@@ -216,7 +216,7 @@ is_flat(const yki_conv *conv)
            conv->h * conv->w % 4 == 0;
 }
 
-/* Forward and the input's gradient see one geometry: what is gathered from, and the result. */
+/* Forward and the input's gradient see one geometry: what is read in windows, and the result. */
 typedef struct image {
     bool transposed;
     int64_t rows, channels;  /* of the result and of the other, in a group */
@@ -345,9 +345,10 @@ emit_image_elements(const yki_problem *problem, const yki_device_traits *traits,
                     const yki_conv *conv, const image *i)
 {
     uint32_t items = group_items(traits);
-    yki_launch *launch = yki_recipe_launch(
-        recipe, "conv_gather.cl",
-        i->transposed ? "yki_conv_gather_grad_input" : "yki_conv_gather_forward", "-DWG=%u", items);
+    yki_launch *launch = yki_recipe_launch(recipe, "conv_elements.cl",
+                                           i->transposed ? "yki_conv_elements_grad_input"
+                                                         : "yki_conv_elements_forward",
+                                           "-DWG=%u", items);
     yki_expr groups = yki_conv_times(conv, i->rows * conv->a.groups * i->oh * i->ow);
 
     yki_arg_slot(recipe, 0);
@@ -487,7 +488,7 @@ emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, yk
             t->item_rows, t->item_columns, is_flat(&conv),
             is_flat(&conv) || conv.oh * conv.ow % p.terms == 0, dot_options(&p, options));
     else
-        launch = yki_recipe_launch(recipe, "conv_gather.cl", "yki_conv_gather_grad_weight",
+        launch = yki_recipe_launch(recipe, "conv_elements.cl", "yki_conv_elements_grad_weight",
                                    "-DWG=%u", items);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);

@@ -138,7 +138,7 @@ static const yki_op *const embedding_op = &yki_op_embedding;
 static const yki_op *const embedding_grad_op = &yki_op_embedding_grad;
 
 const yki_solver yki_solver_embedding = {
-    .name = "embedding-gather",
+    .name = "embedding-rows",
     .op = &embedding_op,
     .canonical = YKI_CANONICAL_FREE,
     .applies = yki_plain_applies,

@@ -99,8 +99,8 @@ fits(const yki_gemm *g, yki_extents max)
 /* Collects samples and leading axes: those of the result in g->axes, those summed over in
  * `sums`. */
 static uint32_t
-gather_axes(const yki_problem *problem, const yki_matmul_view *a, const yki_matmul_view *b,
-            yki_gemm *g, yki_gemm_axis *sums)
+collect_axes(const yki_problem *problem, const yki_matmul_view *a, const yki_matmul_view *b,
+             yki_gemm *g, yki_gemm_axis *sums)
 {
     const yki_matmul_attrs attrs = yki_matmul_attrs_get(&problem->attrs);
     int64_t stride_a[YOKE_MAX_RANK], stride_b[YOKE_MAX_RANK];
@@ -162,7 +162,7 @@ yki_gemm_of(const yki_problem *problem, yki_gemm *g)
     g->relu = attrs.act == YKI_MATMUL_RELU;
     g->gate = attrs.act == YKI_MATMUL_GATE;
     g->sums = attrs.sums;
-    summed = gather_axes(problem, &a, &b, g, sums);
+    summed = collect_axes(problem, &a, &b, g, sums);
     fold_rows(g);
     fold_sum(g, sums, &summed);
     g->z = YKI_CONST(1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * conv_gather.cl - convolutions element by element, in plain layout, with any kernel,
+ * conv_elements.cl - convolutions element by element, in plain layout, with any kernel,
  * stride, pad, dilation and groups.
  *
  * A work-item computes one element of the result from all that reaches it. That suits
@@ -22,7 +22,7 @@ activated(float value, int act)
 }
 
 __kernel YKI_GROUP(WG, 1) void
-yki_conv_gather_forward(__global const float *x, __global const float *weight,
+yki_conv_elements_forward(__global const float *x, __global const float *weight,
                         __global const float *bias, __global float *y, int samples, int groups,
                         int cg, int og, int h, int w, int oh, int ow, int kh, int kw, int sh,
                         int sw, int ph, int pw, int dh, int dw, int has_bias, int act)
@@ -62,7 +62,7 @@ yki_conv_gather_forward(__global const float *x, __global const float *weight,
 #define TAP(i, taps) (YKI_CANONICAL ? (taps)-1 - (i) : (i))
 
 __kernel YKI_GROUP(WG, 1) void
-yki_conv_gather_grad_input(__global const float *dy, __global const float *weight,
+yki_conv_elements_grad_input(__global const float *dy, __global const float *weight,
                            __global const float *bias, __global float *dx, int samples, int groups,
                            int cg, int og, int h, int w, int oh, int ow, int kh, int kw, int sh,
                            int sw, int ph, int pw, int dh, int dw, int has_bias, int act)
@@ -103,7 +103,7 @@ yki_conv_gather_grad_input(__global const float *dy, __global const float *weigh
  * positions in rotation, then a tree in local memory adds their sums. Only WG and the sizes
  * determine the order. */
 __kernel YKI_GROUP(WG, 1) void
-yki_conv_gather_grad_weight(__global const float *x, __global const float *dy, __global float *part,
+yki_conv_elements_grad_weight(__global const float *x, __global const float *dy, __global float *part,
                             int samples, int groups, int cg, int og, int h, int w, int oh, int ow,
                             int kh, int kw, int sh, int sw, int ph, int pw, int dh, int dw,
                             int splits)
