@@ -566,7 +566,7 @@ END_TEST
 
 /* ---- parts of what a norm behind a convolution needs ---- */
 
-enum { MOST_PARTS = 4 * 3 * 40 };
+enum { MOST_PARTS = 8 * 3 * 40 };
 
 /* So many tiles are several strips: then most of them are beyond the batch. */
 static yki_problem
