@@ -226,12 +226,14 @@ cut_segments(yki_updater *u)
         const yki_weight *weight = &u->weights->weights[i];
         segment *last = u->segment_count ? &u->segments[u->segment_count - 1] : NULL;
         uint64_t size = (weight->size + YKI_WEIGHT_ALIGN - 1) / YKI_WEIGHT_ALIGN * YKI_WEIGHT_ALIGN;
-        yki_range own = owned(u, weight->bucket);
-        yki_range part = yki_range_common((yki_range){weight->offset, size}, own);
-        segment made = {.size = part.size};
+        yki_range own, part;
+        segment made;
 
-        if (!weight->node->gradient || !measures(u, weight->bucket))
+        if (!weight->node->gradient || !measures(u, weight->bucket)) /* or it has no bucket */
             continue;
+        own = owned(u, weight->bucket);
+        part = yki_range_common((yki_range){weight->offset, size}, own);
+        made = (segment){.size = part.size};
         if (weight->node->frozen) {
             YKI_TRY(leave_out(u, weight->bucket, weight->offset, size));
             continue;
