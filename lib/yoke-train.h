@@ -673,6 +673,24 @@ yoke_trainer_get_times(const yoke_trainer *trainer, yoke_step_times *times)
 {
     return yoke_trainer_get_times_sized(trainer, times, sizeof(yoke_step_times));
 }
+/* What a full step will take of one device of the team, as far as it is known before. */
+typedef struct yoke_forecast {
+    int64_t samples; /* of a micro-batch */
+    uint64_t memory; /* bytes that steps need: no plan for evaluation, and no samples that stay */
+    uint64_t quota;  /* 0: none */
+    double seconds;  /* that it computes, without the update; 0: unknown */
+    double step_seconds;     /* of the step of all devices; 0: unknown */
+    yoke_shard_choice shard; /* what is divided, on all devices alike */
+} yoke_forecast;
+/* Writes it for each of the `count` devices of the whole team. Times are those that were measured
+ * when the trainer was made. With a comm every process calls it. */
+YOKE_API yoke_status yoke_trainer_forecast_sized(yoke_trainer *trainer, yoke_forecast *list,
+                                                 size_t count, size_t size);
+static inline yoke_status
+yoke_trainer_forecast(yoke_trainer *trainer, yoke_forecast *list, size_t count)
+{
+    return yoke_trainer_forecast_sized(trainer, list, count, sizeof(yoke_forecast));
+}
 /* Records a timeline from now on: each command of each device, what this thread does, loss, shares
  * and memory. A second call, with a path that is NULL, ends it and writes the file, as Chrome's
  * trace events in JSON, which Perfetto opens. The path is checked in the first call. A trainer that

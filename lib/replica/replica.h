@@ -147,6 +147,9 @@ yoke_status yki_replica_give(yoke_replica *replica, yki_plan *plan, const char *
                              int64_t length, int64_t first, int64_t n, const void *data);
 /* Makes the plan for evaluation unless it exists. */
 yoke_status yki_replica_make_evaluation(yoke_replica *replica);
+/* Bytes of the device that are not there yet, through which the inputs of n samples will travel, at
+ * most a full batch; they are made in the first steps, where memory allows it. */
+uint64_t yki_replica_way_bytes(const yoke_replica *replica, int64_t n);
 /* Copies the data to staging memory and enqueues its transfer to a plan's input buffer, if the plan
  * reads that input. */
 yoke_status yki_replica_upload(yoke_replica *replica, yki_replica_input *input, yki_plan *plan,

@@ -106,6 +106,25 @@ make_way(yoke_replica *r, yki_staging *s)
     return r->in_line ? YOKE_OK : status;
 }
 
+uint64_t
+yki_replica_way_bytes(const yoke_replica *r, int64_t n)
+{
+    const yki_device_traits *traits = yki_device_get_traits(r->weights->device);
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < r->input_count && !traits->host_memory && !r->in_line; i++) {
+        const yoke_node *node = r->inputs[i].node;
+        const uint64_t size = (uint64_t)yki_shape_count(yki_whole_shape(node)) *
+                              yki_type_size(node->type) * (uint64_t)YKI_MIN(n, r->options.batch);
+
+        if (size < PINNED_FROM || !yki_plan_buffer(r->training, node))
+            continue;
+        for (size_t k = 0; k < YKI_RING; k++)
+            bytes += r->inputs[i].ring[k].passing ? 0 : size;
+    }
+    return bytes;
+}
+
 /* Enqueues the transfer of staged data to the buffer of an input. */
 static yoke_status
 send(yoke_replica *r, yki_staging *s, yki_buffer *to, uint64_t size)

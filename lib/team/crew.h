@@ -148,6 +148,7 @@ typedef struct yki_bucket_exchange {
     yki_transit *transit; /* by bucket; NULL: nothing goes through the host */
     void *transit_memory; /* one piece, for all buckets */
     size_t algorithm;     /* of the comm, by which gradients are reduced */
+    double seconds;       /* that processes need to sum them, as measured; 0: unknown */
     char text[80];        /* the algorithm and the limit, for reports */
 } yki_bucket_exchange;
 

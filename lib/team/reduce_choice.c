@@ -278,7 +278,8 @@ gradient_bytes(const yoke_graph *graph)
 typedef struct decision {
     uint64_t bytes, measure;
     uint64_t size, algorithm;
-    uint64_t known; /* the time of the choice was measured, now or before */
+    uint64_t known; /* the time of the choice was measured, now or before, */
+    double seconds; /* as this, of all buckets */
 } decision;
 
 static yoke_status
@@ -306,10 +307,12 @@ decide(yki_crew *crew, const yki_crew_options *options, choice *c)
         d.size = size;
         d.algorithm = algorithm;
         d.known = c->cost[size][algorithm] > 0;
+        d.seconds = d.known ? total_cost(c, size, algorithm) : 0;
     }
     YKI_TRY(c->comm->broadcast(c->comm, &d, sizeof d, 0));
     crew->buckets.algorithm = (size_t)d.algorithm;
     crew->buckets.limit = c->bytes[d.size];
+    crew->buckets.seconds = d.seconds;
     snprintf(crew->buckets.text, sizeof crew->buckets.text, "buckets of up to %.2f MB, %s (%s)",
              (double)crew->buckets.limit / (double)MB, c->names[d.algorithm],
              d.measure ? "measured"

@@ -12,9 +12,8 @@
 
 #include "train/capacity.h"
 
-/* The members that use the memory of a device: its own, or all its core groups. */
-static void
-members_of(const yoke_trainer *t, size_t device, size_t *first, size_t *end)
+void
+yki_trainer_members_of(const yoke_trainer *t, size_t device, size_t *first, size_t *end)
 {
     *first = t->core_groups.taken ? 0 : device;
     *end = t->core_groups.taken ? t->crew.count : device + 1;
@@ -27,7 +26,7 @@ made_for(const yoke_trainer *t, size_t device)
     int64_t samples = 0;
     size_t first, end;
 
-    members_of(t, device, &first, &end);
+    yki_trainer_members_of(t, device, &first, &end);
     for (size_t k = first; k < end; k++)
         samples += t->crew.members[k].replica->options.batch;
     return samples;
@@ -41,7 +40,7 @@ plan_bytes(const yoke_trainer *t, size_t device, int64_t samples, uint64_t *byte
     int64_t count;
 
     *bytes = 0;
-    members_of(t, device, &first, &end);
+    yki_trainer_members_of(t, device, &first, &end);
     count = (int64_t)(end - first);
     for (size_t k = first; k < end; k++) {
         const yoke_replica *r = t->crew.members[k].replica;
@@ -152,7 +151,7 @@ explain_recomputation(const yoke_trainer *t, size_t device, const yki_teller *to
     size_t first, end;
     char text[256];
 
-    members_of(t, device, &first, &end);
+    yki_trainer_members_of(t, device, &first, &end);
     for (size_t k = first; k < end; k++) {
         const yki_plan *plan = t->crew.members[k].replica->training;
 

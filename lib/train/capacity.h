@@ -13,5 +13,8 @@ yoke_status yki_trainer_largest_batch(const yoke_trainer *trainer, int64_t *batc
 /* Tells a line about the memory of each device of this process, and one about the largest batch
  * that fits, if all devices of the team belong to this process and the graph has no places. */
 yoke_status yki_trainer_explain_memory(const yoke_trainer *trainer, const yki_teller *to);
+/* The members that use the memory of device number `device` of this process: its own, or all its
+ * core groups. */
+void yki_trainer_members_of(const yoke_trainer *trainer, size_t device, size_t *first, size_t *end);
 
 #endif

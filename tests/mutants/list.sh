@@ -372,5 +372,9 @@ mutant 'wrong device blamed' lib/team/step.c \
         YKI_TRY(yki_member_run' tests/faults/check_team_faults halves
 mutant 'half an update' lib/team/step.c \
     'crew->updating = true;' 'crew->updating = false;' tests/faults/check_team_faults parts
+mutant 'forecast without the way of inputs' lib/replica/staging.c \
+    '.passing ? 0 : size' '.passing ? 0 : 0' tests/train/check_forecast
+mutant 'forecast of a full batch' lib/train/forecast.c \
+    'seconds * (double)n /' 'seconds * (double)plan->options.max.batch /' tests/train/check_forecast
 mutant 'parts share weights' lib/team/crew.c \
     '!crew->stages && !options->own_weights' '!crew->stages' tests/train/check_own_weights
