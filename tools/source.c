@@ -711,3 +711,30 @@ yki_tool_read_text(const char *path, const char *wanted, char **text, size_t *le
     fclose(file);
     return status;
 }
+
+static yoke_status
+read_model(const char *path, char **text, size_t *length)
+{
+    yoke_model *model = NULL;
+    yoke_status status = yoke_model_load(path, &model);
+    char *json = NULL;
+
+    if (!status)
+        status = yoke_graph_to_json(yoke_model_get_graph(model), &json);
+    yoke_model_destroy(model);
+    *text = json ? strdup(json) : NULL;
+    yoke_free(json);
+    if (!status && !*text)
+        return yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for a graph");
+    *length = *text ? strlen(*text) : 0;
+    return status;
+}
+
+yoke_status
+yki_tool_read_graph(const char *path, char **text, size_t *length)
+{
+    return yki_tool_ends_with(path, ".safetensors")
+               ? read_model(path, text, length)
+               : yki_tool_read_text(path, "a graph as JSON, or a folder with a config.json", text,
+                                    length);
+}

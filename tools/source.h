@@ -108,5 +108,8 @@ yoke_status yki_tool_source_normalize(yki_tool_source *source, bool whole);
 bool yki_tool_is_folder(const char *path);
 /* Reads a whole file of at most 64 MiB as text that ends with a 0. The caller calls free(). */
 yoke_status yki_tool_read_text(const char *path, const char *wanted, char **text, size_t *length);
+/* Reads the graph of a file of JSON, or of a model FILE.safetensors, as JSON. The caller calls
+ * free(). */
+yoke_status yki_tool_read_graph(const char *path, char **text, size_t *length);
 
 #endif

@@ -104,7 +104,8 @@ struct yki_tool_command {
     X(generate)                                                                                    \
     X(convert)                                                                                     \
     X(merge)                                                                                       \
-    X(data) X(info) X(plot) X(report) X(devices) X(doctor) X(bench) X(tune) X(verify) X(help)
+    X(data)                                                                                        \
+    X(info) X(plot) X(report) X(devices) X(doctor) X(plan) X(bench) X(tune) X(verify) X(help)
 #define TOOL_DECLARE(name) extern const yki_tool_command yki_tool_##name;
 TOOL_COMMANDS(TOOL_DECLARE)
 

@@ -252,25 +252,6 @@ takes_integers(const char *text, size_t length)
     return integers > 0 && others == 0;
 }
 
-/* The graph of a model as JSON. */
-static yoke_status
-read_model(const char *path, char **text, size_t *length)
-{
-    yoke_model *model = NULL;
-    yoke_status status = yoke_model_load(path, &model);
-    char *json = NULL;
-
-    if (!status)
-        status = yoke_graph_to_json(yoke_model_get_graph(model), &json);
-    yoke_model_destroy(model);
-    *text = json ? strdup(json) : NULL;
-    yoke_free(json);
-    if (!status && !*text)
-        return yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for a graph");
-    *length = *text ? strlen(*text) : 0;
-    return status;
-}
-
 static yoke_status
 read_graph(const char *path, yoke_graph **graph, bool *integers)
 {
@@ -278,11 +259,7 @@ read_graph(const char *path, yoke_graph **graph, bool *integers)
     size_t length;
     char *text, sentence[1024];
 
-    if (yki_tool_ends_with(path, ".safetensors"))
-        status = read_model(path, &text, &length);
-    else
-        status = yki_tool_read_text(path, "a graph as JSON, or a folder with a config.json", &text,
-                                    &length);
+    status = yki_tool_read_graph(path, &text, &length);
     if (status)
         return status;
     status = yoke_graph_from_json(text, length, graph);

@@ -22,7 +22,8 @@ enum {
     TOOL_FOR_EVAL = 32,
     TOOL_FOR_PREDICT = 64,
     TOOL_FOR_GENERATE = 128,
-    TOOL_FOR_DATA = 256
+    TOOL_FOR_DATA = 256,
+    TOOL_FOR_PLAN = 512
 };
 
 typedef struct yki_tool_training {

@@ -80,6 +80,9 @@ yoke devices 'cpu:0/2@256MiB'	says cpu:0/2
 yoke bench resnet18 --devices=gpu:0	gpu says ^rate .* samples/s
 yoke bench resnet18 --devices=gpu:0 --plan	gpu says ^rate .* samples/s
 yoke tune --batch=32 --devices=gpu resnet18	gpu says .
+yoke plan --model=gpt --batch=8 --devices=cpu:0/2@64MiB --level=estimate	says ^cpu:0/2.1 .* MiB
+mpirun -n 2 yoke plan --model=lenet --optimizer=adam --devices=cpu:0	mpirun says ^rank 1 cpu:0 .* MiB
+yoke plan --model=resnet18 --batch=16 --devices=cpu:0/2@144MiB --own-weights --level=estimate	says ^cpu:0/2.0 .* 144
 yoke train --model=lenet --data=examples/data --devices=cpu:0/2	--epochs=10 : accuracy 95
 yoke train --model=mine.json --data=examples/data --epochs=10 --batch=32 --normalize --lr=0.003	accuracy 80
 yoke train --model=lenet --data=examples/data --lora=targets=fc1 --out=adapted.safetensors	accuracy 70

@@ -146,6 +146,19 @@ state 2 --optimizer=adam --shard=state
 [ "$state" -lt $((whole * 3 / 10)) ] && [ "$state" -gt $((whole * 2 / 10)) ] ||
     fail "with 600 of 2400 MiB rank 0 has $state of $whole bytes of state"
 
+# What is told before of the devices of both ranks: a process takes as much.
+launch 2 bench lenet --batch=16 --level=estimate --json --optimizer=adam --shard=state --shares=even ||
+    fail "bench: exit $launch_status"
+used=$(sed -n 's/.*"memory_bytes": *\([0-9]*\).*/\1/p' "$work/output")
+launch 2 plan --model=lenet --batch=16 --level=estimate --json --optimizer=adam --shard=state --shares=even ||
+    fail "plan: exit $launch_status"
+says '"processes": 2'
+says '"device": "rank 1 cpu:0"'
+[ "$(grep -c '"samples": 8' "$work/output")" = 2 ] || fail "two devices have not 8 samples each"
+told=$(sed -n 's/.*"memory_bytes": *\([0-9]*\).*/\1/p' "$work/output" | head -n 1)
+off=$((told - used))
+[ "${off#-}" -le $((used / 33)) ] || fail "$told bytes were told, and $used are taken"
+
 # A rank that has memory for all else, and for a part of the state, but not for all of it. There are
 # 36268 parameters here, whose state takes 0.29 MB.
 lenet="--model=lenet --data=$YOKE_SRCDIR/examples/data --batch=16 --level=estimate --quiet"
