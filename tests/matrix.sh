@@ -14,7 +14,7 @@
 # `make intel-runtime` puts it, else from the .icd file of an installation.
 # The rows that begin with "face" are PoCL behind the GPU face (tests/gpu/face.c): GPUs of several
 # sizes. They run only if they are named, as `make check-gpu-face` does; "face" is a part of "face-128"
-# for every day. So is "rusticl" of "rusticl-all", which `make check-rusticl` runs.
+# for every day, "face-pair" of "face-two". So is "rusticl" of "rusticl-all", which `make check-rusticl` runs.
 #
 # From make: UNIT_TESTS (programs). YOKE_MATRIX_TIMEOUT: seconds for one
 # program, default 1500, which ends what hangs. YOKE_MATRIX_JOBS: programs at a time, default one a core: most of
@@ -38,7 +38,7 @@ oclgrind_complaint='^(Invalid (read|write|memory|barrier)|Uninitialized|.*data r
 # run DEVICES SETTINGS PROGRAM LOG
 run() {
     case $icd in
-    */matrix/face-two/*) export POCL_DEVICES='pthread pthread' ;; # PoCL is two devices then
+    */matrix/face-two/* | */matrix/face-pair/*) export POCL_DEVICES='pthread pthread' ;; # PoCL is two devices then
     *) unset POCL_DEVICES ;;
     esac
     settings="OCL_ICD_VENDORS=$icd YOKE_TEST_DEVICES=$1"
@@ -146,6 +146,8 @@ wanted() {
     face-shared:tests/device/check_buffer | face-shared:tests/device/check_context) ;;
     face-shared:*) return 1 ;;
     # What a GPU computes; what devices and files are is as on the processor.
+    face-pair:tests/team/check_team_results | face-pair:tests/train/check_fit) ;;
+    face-pair:*) return 1 ;;
     face-two:tests/team/* | face-two:tests/train/*) ;;
     face-two:*) return 1 ;;
     face*:tests/op/* | face*:tests/plan/* | face*:tests/replica/* | face*:tests/team/*) ;;
