@@ -853,6 +853,9 @@ main(int argc, char **argv)
     options.wisdom = word_of("RANK_WISDOM");
     options.shard = getenv("SHARD") ? YOKE_SHARD_WEIGHTS : YOKE_SHARD_NOTHING;
     options.recompute_bytes = getenv("RECOMPUTE") ? strtoull(getenv("RECOMPUTE"), NULL, 10) : 0;
+    /* Solvers that are measured differ from run to run, and so does what fits. */
+    if (options.recompute_bytes)
+        options.level = YOKE_PLAN_ESTIMATE;
     options.optimizer = yoke_adam(0.01f);
     check(yoke_trainer_create(team, g, &options, &t));
     if (options.wisdom)
