@@ -44,9 +44,4 @@ else
     echo "no fault layer (it takes shared libraries): no device is lost"
 fi
 
-# A budget that the part of rank 0 does not fit alone makes its plan compute layers again, whose weights
-# then come before a statistic that they come behind on rank 1: all refuse that.
-RECOMPUTE=320000 launch 2 "$work/weights" 1 48 7,1 && fail "plans of other orders are not refused"
-says '^train: .*: the devices of rank 1 gather weights and merge statistics of the batch in another order than those of rank 0;'
-
 finish
