@@ -82,14 +82,6 @@ load_folder(const char *folder, yoke_model **out)
     return YOKE_OK;
 }
 
-bool
-yki_tool_ends_with(const char *name, const char *ending)
-{
-    const size_t length = strlen(name), end = strlen(ending);
-
-    return length > end && strcmp(name + length - end, ending) == 0;
-}
-
 yoke_status
 yki_tool_load_model(const char *path, yoke_model **model)
 {

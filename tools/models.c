@@ -82,6 +82,14 @@ yki_tool_get_model(size_t index)
     return &models[index];
 }
 
+bool
+yki_tool_ends_with(const char *name, const char *ending)
+{
+    const size_t length = strlen(name), end = strlen(ending);
+
+    return length > end && strcmp(name + length - end, ending) == 0;
+}
+
 const yki_tool_model *
 yki_tool_find_model(const char *name)
 {

@@ -42,6 +42,8 @@ const yki_tool_model *yki_tool_find_model(const char *name);
 /* Returns the "did you mean" hint for a name that is no model's. */
 const char *yki_tool_near_model(const char *name, yki_near *near);
 
+/* Whether a name ends so, and is more than that. */
+bool yki_tool_ends_with(const char *name, const char *ending);
 /* Whether a size, or the dropout, is not 0. */
 bool yki_tool_sizes_given(const yki_tool_sizes *sizes);
 /* Makes a copy of a model with the sizes that are not 0 and, of a language model, samples of
@@ -60,8 +62,6 @@ yoke_status yki_tool_parse_config(const char *text, size_t length, const char *p
 /* The same for what is measured without data: samples have as many tokens as those of the built-in
  * model, or the context if that is less. */
 yoke_status yki_tool_read_shorter(const char *folder, yki_tool_model *model);
-/* Whether a name ends so, and is more than that. */
-bool yki_tool_ends_with(const char *name, const char *ending);
 /* Whether such a folder has weights, and a model with its weights and its tokenizer, if it has one;
  * a file FILE.onnx is a model of ONNX, and another file or folder one of yoke (hugging_face.c). The
  * caller destroys the model. */
