@@ -41,6 +41,21 @@ is_no_limit(yoke_device *device, size_t items)
     return error == CL_SUCCESS && most < items;
 }
 
+/* A group that is no multiple of what the device runs at a time leaves some of it idle. yoke's
+ * groups are powers of 2 from 64 on, which suits all GPUs that we know. */
+static void
+tell_idle_lanes(const yki_kernel *kernel, yoke_device *device, size_t items)
+{
+    size_t multiple = 0;
+
+    if (clGetKernelWorkGroupInfo(kernel->cl, device->cl,
+                                 CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, sizeof multiple,
+                                 &multiple, NULL) == CL_SUCCESS &&
+        multiple && items % multiple)
+        yki_log(YOKE_LOG_DEBUG, "kernel %s has groups of %zu work-items; %s runs %zu at a time",
+                kernel->name, items, device->id, multiple);
+}
+
 /* Reads the number of arguments and the group size, against which launches are checked. */
 static yoke_status
 inspect(yki_kernel *kernel)
@@ -66,6 +81,8 @@ inspect(yki_kernel *kernel)
     wanted = items ? items : YKI_MIN((uint32_t)YKI_FREE_GROUP, device->traits.max_group);
     if (wanted > kernel->most && is_no_limit(device, wanted))
         kernel->most = wanted;
+    if (items > 1 && device->traits.type == YOKE_DEVICE_GPU)
+        tell_idle_lanes(kernel, device, items);
     if (items > kernel->most)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
                         "kernel %s needs groups of %zu work-items; on %s it can have at most %zu",

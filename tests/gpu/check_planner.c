@@ -142,6 +142,20 @@ START_TEST(a_number_for_all_kernels_is_no_limit)
 }
 END_TEST
 
+/* A driver is asked how many work-items it runs at a time. */
+START_TEST(groups_that_leave_lanes_idle_are_told)
+{
+    yoke_log_set(keep_line, NULL, YOKE_LOG_DEBUG);
+    solver_taken(YOKE_PLAN_ESTIMATE, NULL);
+    ck_assert_ptr_null(strstr(test_lines, "at a time"));
+    test_forget_lines();
+    driver->set_faults(&(null_faults){.multiple = 4096});
+    solver_taken(YOKE_PLAN_ESTIMATE, NULL);
+    driver->set_faults(&(null_faults){0});
+    ck_assert_ptr_nonnull(strstr(test_lines, "runs 4096 at a time"));
+}
+END_TEST
+
 /* Nothing is built yet, and binary-flat is tried first. Both are in one program, so the other one
  * builds it again. */
 START_TEST(what_does_not_build_is_left_out)
@@ -385,6 +399,7 @@ test_suite(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, what_does_not_fit_is_left_out, 0, 2);
     tcase_add_loop_test(tcase, a_number_for_all_kernels_is_no_limit, 0, 2);
+    tcase_add_test(tcase, groups_that_leave_lanes_idle_are_told);
     tcase_add_loop_test(tcase, what_does_not_build_is_left_out, 0, 2);
     tcase_add_loop_test(tcase, what_does_not_launch_is_left_out, 0, 4);
     tcase_add_loop_test(tcase, a_plan_fails_where_nothing_is_left, 0, 2);

@@ -38,6 +38,7 @@ typedef struct null_faults {
     int launch_error;    /* of launches of this kernel, as CL_OUT_OF_RESOURCES */
     const char *narrow;  /* a kernel's name */
     size_t narrow_group; /* CL_KERNEL_WORK_GROUP_SIZE of this kernel */
+    size_t multiple;     /* CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE; 0: 32 */
     bool dead;           /* no command works any more */
 } null_faults;
 

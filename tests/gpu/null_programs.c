@@ -320,7 +320,7 @@ get_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info 
         NULL_SAY(size_t, null_fails(null_injected.narrow, kernel->name) ? null_injected.narrow_group
                                                                         : model->group);
     case CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE:
-        NULL_SAY(size_t, 32);
+        NULL_SAY(size_t, null_injected.multiple ? null_injected.multiple : 32);
     case CL_KERNEL_LOCAL_MEM_SIZE:
     case CL_KERNEL_PRIVATE_MEM_SIZE:
         NULL_SAY(cl_ulong, 0);
