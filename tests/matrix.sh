@@ -126,13 +126,14 @@ wanted() {
     program=$2
     case $name:$program in
     *:tests/gpu/*) return 1 ;; # has a driver of its own
-    # Operators, and one program of what is made of them: that the pieces fit.
+    # Operators, what is made of them, and training of the models that come along.
     face:tests/op/* | face:tests/plan/check_plan | face:tests/plan/check_canonical_plans | face:tests/plan/check_fusion*) ;;
     face:tests/team/check_team_results | face:tests/train/check_fit) ;;
-    face:tests/train/check_granules | face:tests/train/check_any_split) ;;
+    face:tests/train/check_granules | face:tests/train/check_any_split | face:tests/train/check_models) ;;
     face:*) return 1 ;;
     # Likewise where a compiler takes most of the time: kernels, what the driver itself does, and
-    # that the pieces fit.
+    # that the pieces fit. Three programs take as long as all others here.
+    rusticl:tests/op/check_canonical | rusticl:tests/op/check_matmul | rusticl:tests/op/check_rows) return 1 ;;
     rusticl:tests/op/* | rusticl:tests/device/* | rusticl:tests/golden/*) ;;
     rusticl:tests/plan/check_plan | rusticl:tests/plan/check_canonical_plans) ;;
     rusticl:tests/team/check_team_results | rusticl:tests/train/check_granules) ;;
