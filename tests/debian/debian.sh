@@ -15,6 +15,7 @@
 # environment:
 #   DEBIAN_FOLDERS   check only these folders and tests of tests/, such as "device tools/doctor.sh"
 #   DEBIAN_KEEP      1: leave the system there afterwards
+#   YOKE_TEST_QUICK  1: tests there take fewer cases
 #
 # Mounts and processes live in namespaces of their own, which end with the script, however that
 # ends. The bare system and the packages are kept in the build folder for the next run.
@@ -116,6 +117,7 @@ inside() {
         trap "exit 1" TERM INT HUP
         chroot . env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
             ${http_proxy+http_proxy="$http_proxy"} ${https_proxy+https_proxy="$https_proxy"} \
+            ${YOKE_TEST_QUICK+YOKE_TEST_QUICK="$YOKE_TEST_QUICK"} \
             bash -c "cd /src/yoke && \"\$@\"" inside "$@"
     ' "$folder" "$archives" "$@"
 }
