@@ -38,38 +38,11 @@ static const yki_tool_option options[] = {
 /* ---- the choice ---- */
 
 static const char *
-shard_text(yoke_shard_choice shard)
-{
-    static const char *const texts[] = {"nothing is divided", "the optimizer's state is divided",
-                                        "state and gradients are divided",
-                                        "state, gradients and weights are divided"};
-
-    return (unsigned)shard < sizeof texts / sizeof *texts ? texts[shard] : "?";
-}
-
-static const char *
 shard_name(yoke_shard_choice shard)
 {
     static const char *const names[] = {"no", "state", "gradients", "weights"};
 
     return (unsigned)shard < sizeof names / sizeof *names ? names[shard] : "?";
-}
-
-static yoke_status
-make_forecast(const yoke_team *team, yoke_trainer *trainer, yoke_forecast **list, size_t *count)
-{
-    yoke_status status;
-
-    *count = yoke_team_count(team);
-    *list = calloc(*count, sizeof **list);
-    if (!*list)
-        return yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for a forecast");
-    status = yoke_trainer_forecast(trainer, *list, *count);
-    if (status) {
-        free(*list);
-        *list = NULL;
-    }
-    return status;
 }
 
 /* ---- telling ---- */
@@ -81,7 +54,7 @@ print_text(const request *wanted, const yoke_team *team, const yoke_forecast *li
     char memory[32], quota[32];
 
     printf("%s, batch %u: %s", wanted->training.model, wanted->training.batch,
-           shard_text(list[0].shard));
+           yki_tool_shard_text(list[0].shard));
     if (list[0].step_seconds > 0)
         printf("; a step takes about %.3g ms", 1e3 * list[0].step_seconds);
     putchar('\n');
@@ -183,7 +156,7 @@ plan(const request *wanted, yoke_context *context)
     if (!status)
         status = yoke_trainer_create(team, graph, &o, &trainer);
     if (!status)
-        status = make_forecast(team, trainer, &list, &count);
+        status = yki_tool_forecast(team, trainer, &list, &count);
     if (status == YOKE_ERROR_QUOTA || status == YOKE_ERROR_OUT_OF_DEVICE_MEMORY) {
         if (wanted->json)
             print_json(wanted, team, NULL, 0, yoke_last_error());
@@ -233,22 +206,15 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
 {
     yki_tool_training *t = &w->training;
     yki_tool_model of_folder;
-    yki_near near;
     int status = yki_tool_read(self, argc, argv, w);
 
     if (status == TOOL_OK)
         status = yki_tool_read_argument(self, argc, argv, NULL, NULL, NULL);
     if (status != TOOL_OK)
         return status;
-    if (!t->model)
-        return yki_tool_usage(self, "no model is given; must be --model=lenet, for example");
-    w->built_in = yki_tool_find_model(t->model);
-    if (!w->built_in && !strchr(t->model, '.') && !strchr(t->model, '/'))
-        return yki_tool_usage(
-            self,
-            "there is no model \"%s\"; must be a built-in one, or a file or folder with a \".\" "
-            "or a \"/\" in its name%s",
-            t->model, yki_tool_near_model(t->model, &near));
+    status = yki_tool_training_model(self, t, &w->built_in);
+    if (status != TOOL_OK)
+        return status;
     if (!w->built_in && yki_tool_has_config(t->model)) {
         yoke_status failed = yki_tool_read_shorter(t->model, &of_folder);
 
@@ -291,8 +257,8 @@ const yki_tool_command yki_tool_plan = {
     .summary = "tell how devices would share a model, and what a step would take",
     .description =
         "Choose how the devices share the memory that training a model takes, as yoke train\n"
-        "--shard=auto does, and tell what a step would take of each: memory and time. Under\n"
-        "mpirun on the devices of all processes. If it does not fit, say so.",
+        "does, and tell what a step would take of each: memory and time. Under mpirun on the\n"
+        "devices of all processes. If it does not fit, say so.",
     .options = options,
     TOOL_TRAINING(TOOL_FOR_PLAN, request, training),
     .run = run,

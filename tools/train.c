@@ -123,19 +123,13 @@ check_request(const yki_tool_command *self, request *w)
     const yki_tool_training *t = &w->settings.training;
     yki_tool_sizes given = t->sizes;
     char why[TOOL_MODEL_WHY];
-    yki_near near;
+    int status;
 
-    if (!t->model)
-        return yki_tool_usage(self, "no model is given; must be --model=lenet, for example");
+    status = yki_tool_training_model(self, t, &w->built_in);
+    if (status != TOOL_OK)
+        return status;
     if (!t->data)
         return yki_tool_usage(self, "no data is given; must be --data=DIR, a folder or a file");
-    w->built_in = yki_tool_find_model(t->model);
-    if (!w->built_in && !strchr(t->model, '.') && !strchr(t->model, '/'))
-        return yki_tool_usage(
-            self,
-            "there is no model \"%s\"; must be a built-in one, or a file or folder with a \".\" "
-            "or a \"/\" in its name%s",
-            t->model, yki_tool_near_model(t->model, &near));
     if (!w->built_in && yki_tool_ends_with(t->model, ".onnx"))
         return yki_tool_usage(self,
                               "%s is a model of ONNX; must be converted first: yoke convert "
@@ -482,6 +476,8 @@ make_trainer(session *s)
     o.schedule = &watch->schedule;
     if (!status)
         status = yoke_trainer_create(s->team, s->graph, &o, &s->trainer);
+    if (!status && o.shard == YOKE_SHARD_AUTO)
+        status = yki_tool_note_shard(s->self, s->team, s->trainer);
     return status ? status : load_initial(s);
 }
 
@@ -822,7 +818,7 @@ clear(session *s)
 static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
-    request wanted = {0};
+    request wanted = {.settings.training.shard = YOKE_SHARD_AUTO};
     static session s; /* static, as it is large: it has the names of devices */
     int status = read_arguments(self, argc, argv, &wanted, &s.config);
     char hash[33] = "";

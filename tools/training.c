@@ -130,11 +130,10 @@ const yki_tool_option yki_tool_training_options[] = {
      .takers = OPERATORS | GENERATE},
     {"shares", 'S', "SHARES", "auto (default), even, or weights such as 80,20", TEXT(shares),
      .takers = TRAIN | BENCH | VERIFY | PLAN},
-    {"shard", 0, "KIND",
-     "no (default), state, gradients, weights or auto: what devices have a part of",
-     FROM(sharded, shard), .takers = TRAIN | BENCH},
+    {"shard", 0, "KIND", "no (default), state, gradients, weights or auto: what devices divide",
+     FROM(sharded, shard), .takers = BENCH},
     {"shard", 0, "KIND", "auto (default), no, state, gradients or weights: what devices divide",
-     FROM(sharded, shard), .takers = PLAN},
+     FROM(sharded, shard), .takers = TRAIN | PLAN},
     {"shard-by", 0, "SHARDS", "auto (default): by free memory; or weights such as 1,3",
      TEXT(shard_by), .takers = TRAIN | BENCH | PLAN},
     {"own-weights", 0, NULL, "also for parts of one device, so that each divides and has its quota",
@@ -235,6 +234,24 @@ choose_recompute(const yki_tool_training *t, yoke_recompute_choice *choice, uint
 
     if (t->recompute)
         yki_tool_parse_recompute(t->recompute, choice, bytes, why); /* checked before */
+}
+
+int
+yki_tool_training_model(const yki_tool_command *command, const yki_tool_training *t,
+                        const yki_tool_model **built_in)
+{
+    yki_near near;
+
+    if (!t->model)
+        return yki_tool_usage(command, "no model is given; must be --model=lenet, for example");
+    *built_in = yki_tool_find_model(t->model);
+    if (!*built_in && !strchr(t->model, '.') && !strchr(t->model, '/'))
+        return yki_tool_usage(
+            command,
+            "there is no model \"%s\"; must be a built-in one, or a file or folder with a \".\" "
+            "or a \"/\" in its name%s",
+            t->model, yki_tool_near_model(t->model, &near));
+    return TOOL_OK;
 }
 
 yoke_trainer_options

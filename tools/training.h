@@ -65,6 +65,10 @@ extern const yki_tool_option yki_tool_training_options[];
     .shared = yki_tool_training_options, .taker = (bit),                                           \
     .shared_at = TOOL_AT(type, member, yki_tool_training)
 
+/* Sets the built-in model that is asked for; NULL: a file or a folder is. It is an error if none is
+ * given, or what can be neither. */
+int yki_tool_training_model(const yki_tool_command *command, const yki_tool_training *training,
+                            const yki_tool_model **built_in);
 /* Converts the choices for a trainer, or for a replica. `usual` is the optimizer if none is given;
  * all zero: the library's. There is no schedule yet, as it needs the number of steps. The results
  * point to texts of the command line. */
@@ -72,6 +76,15 @@ yoke_trainer_options yki_tool_trainer_options(const yki_tool_training *training,
                                               yoke_optimizer usual);
 yoke_replica_options yki_tool_replica_options(const yki_tool_training *training,
                                               yoke_optimizer usual);
+/* Makes the list of yoke_trainer_forecast, one for each device of the team (forecast.c). The caller
+ * frees it. */
+yoke_status yki_tool_forecast(const yoke_team *team, yoke_trainer *trainer, yoke_forecast **list,
+                              size_t *count);
+/* Returns what is divided in words, such as "nothing is divided". */
+const char *yki_tool_shard_text(yoke_shard_choice shard);
+/* Notes what the devices divide, if they divide anything. With a comm all processes call it. */
+yoke_status yki_tool_note_shard(const yki_tool_command *command, const yoke_team *team,
+                                yoke_trainer *trainer);
 /* Gives the graph's loss the weights that are asked for: those of classes as they are given or, if
  * they are "balanced", so that each class of the training data weighs as much (weigh.c). */
 yoke_status yki_tool_weigh(const yki_tool_training *training, const yki_tool_source *source,

@@ -178,7 +178,8 @@ choose(yki_crew *crew, const yki_crew_options *options, yki_describe *describe, 
         yki_log(YOKE_LOG_WARNING, "shards: nothing that could be divided seems to make it fit");
     crew->sharding.batch = batch;
     crew->sharding.level = (yoke_shard_choice)level;
-    yki_log(YOKE_LOG_INFO, "shards: auto chose %s", yki_sharding_name(crew->sharding.level));
+    yki_log(level ? YOKE_LOG_INFO : YOKE_LOG_DEBUG, "shards: auto chose %s",
+            yki_sharding_name(crew->sharding.level));
     return YOKE_OK;
 }
 

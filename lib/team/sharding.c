@@ -748,7 +748,7 @@ yki_sharding_explain(const yki_crew *crew, const yki_teller *to)
     const yki_sharding *s = &crew->sharding;
     uint64_t all = 0;
 
-    if (s->chosen)
+    if (s->chosen && s->level)
         yki_tell(to, "shards: auto chose %s", yki_sharding_name(s->level));
     if (!s->ranges)
         return;

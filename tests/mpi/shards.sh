@@ -190,6 +190,6 @@ refused() {
 refused 'no, state, gradients, weights or auto' --shard=all
 refused 'weights?.*and the team has 2 devices' --shard=state --shard-by=1,2,3
 refused 'every weight is zero' --shard=state --shard-by=0,0
-refused 'must be NULL unless shard' --shard-by=1,1
+refused 'must be NULL unless shard' --shard=no --shard-by=1,1
 
 finish
