@@ -411,6 +411,66 @@ START_TEST(kept_tokens)
 }
 END_TEST
 
+/* Tokens as NumPy saves them, of any whole type. */
+START_TEST(tokens_of_numpy)
+{
+    static const struct {
+        const char *type;
+        int size;
+    } kinds[] = {{"|u1", 1}, {"<u2", 2}, {"<i4", 4}, {"<u4", 4}, {"<i8", 8}};
+    enum { COUNT = 41 };
+
+    for (size_t k = 0; k < YKI_COUNT(kinds); k++) {
+        unsigned char file[COUNT * 8];
+        const int size = kinds[k].size;
+        int32_t tokens[8], next[8];
+        yoke_dataset *d;
+
+        for (int i = 0; i < COUNT; i++)
+            for (int b = 0; b < size; b++)
+                file[i * size + b] = (unsigned char)(b == 0 ? 3 * i : b == 1 ? i % 2 : 0);
+        scratch_write_npy(scratch_path("t.npy"), kinds[k].type, COUNT, file,
+                          (size_t)(COUNT * size));
+        d = open_text(scratch_path("t.npy"), 8, YOKE_PART_ANY);
+        ck_assert_int_eq(yoke_dataset_count(d), (COUNT - 1) / 8 - 1);
+        ck_assert_ptr_null(yoke_dataset_get_tokenizer(d));
+        read_window(d, 2, tokens, next);
+        for (int i = 0; i < 8; i++)
+            ck_assert_int_eq(tokens[i], 3 * (16 + i) + (size > 1 ? (16 + i) % 2 * 256 : 0));
+        yoke_dataset_destroy(d);
+    }
+}
+END_TEST
+
+/* No tokens: floats, numbers below 0 or beyond an int, files that do not go together. */
+START_TEST(refused_tokens_of_numpy)
+{
+    const yoke_text_options o = {.context = 4};
+    const int32_t numbers[12] = {1, 2, 3, 4, -5};
+    const int64_t large[12] = {1, 2, (INT64_C(1) << 32) + 3};
+    const float floats[12] = {1};
+    yoke_dataset *d;
+
+    scratch_write_npy(scratch_path("x.npy"), "<f4", 12, floats, sizeof floats);
+    ASSERT_REFUSED(YOKE_ERROR_TYPE, "holds floats; must be whole numbers",
+                   yoke_dataset_open_text(scratch_path("x.npy"), &o, &d));
+    scratch_write_npy(scratch_path("x.npy"), "<i4", 12, numbers, sizeof numbers);
+    ASSERT_REFUSED(YOKE_ERROR_VALUE, "token 4 is -5",
+                   yoke_dataset_open_text(scratch_path("x.npy"), &o, &d));
+    scratch_write_npy(scratch_path("x.npy"), ">u2", 12, numbers, 24);
+    ASSERT_REFUSED(YOKE_ERROR_UNSUPPORTED, "must be little-endian",
+                   yoke_dataset_open_text(scratch_path("x.npy"), &o, &d));
+    scratch_write_npy(scratch_path("x.npy"), "<i8", 12, large, sizeof large);
+    ASSERT_REFUSED(YOKE_ERROR_VALUE, "a number of sample 2 is beyond 32 bits",
+                   yoke_dataset_open_text(scratch_path("x.npy"), &o, &d));
+    ck_assert_int_eq(mkdir(scratch_path("shards"), 0700), 0);
+    scratch_write_npy(scratch_path("shards/a.npy"), "<i4", 12, numbers, sizeof numbers);
+    scratch_write_npy(scratch_path("shards/b.npy"), "<u2", 12, numbers, 24);
+    ASSERT_REFUSED(YOKE_ERROR_TYPE, "b.npy has numbers of another type than the file before it",
+                   yoke_dataset_open_text(scratch_path("shards"), &o, &d));
+}
+END_TEST
+
 START_TEST(refused_data)
 {
     const char *path = text_of("rhyme.txt", 1), *bin = scratch_path("x.bin");
@@ -456,6 +516,8 @@ test_suite(void)
     tcase_add_test(c, windows);
     tcase_add_test(c, short_windows);
     tcase_add_test(c, kept_tokens);
+    tcase_add_test(c, tokens_of_numpy);
+    tcase_add_test(c, refused_tokens_of_numpy);
     tcase_add_test(c, refused_data);
     return suite;
 }

@@ -90,6 +90,22 @@ scratch_write(const char *path, const void *data, size_t size)
     ck_assert_int_eq(fclose(file), 0);
 }
 
+void
+scratch_write_npy(const char *path, const char *type, size_t count, const void *data, size_t size)
+{
+    enum { HEAD = 128 };
+    char *file = malloc(HEAD + size);
+
+    memset(file, ' ', HEAD);
+    memcpy(file, "\x93NUMPY\1\0v\0", 10); /* behind these, 118 bytes */
+    file[10 + sprintf(file + 10, "{'descr': '%s', 'fortran_order': False, 'shape': (%zu,), }", type,
+                      count)] = ' ';
+    file[HEAD - 1] = '\n';
+    memcpy(file + HEAD, data, size);
+    scratch_write(path, file, HEAD + size);
+    free(file);
+}
+
 char *
 scratch_read(const char *path, size_t *size)
 {

@@ -19,6 +19,9 @@ const char *scratch_dir(void);
 const char *scratch_path(const char *name);
 
 void scratch_write(const char *path, const void *data, size_t size);
+/* As NumPy saves `count` numbers of a type, such as "<u2". */
+void scratch_write_npy(const char *path, const char *type, size_t count, const void *data,
+                       size_t size);
 /* The whole file, with a 0 after it; free() it. */
 char *scratch_read(const char *path, size_t *size);
 

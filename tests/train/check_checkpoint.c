@@ -19,6 +19,7 @@
 TESTS_SHARE_A_PROCESS
 
 enum { SIDE = 5, PIXELS = SIDE * SIDE, CLASSES = 3, SAMPLES = 22, BATCH = 6 };
+enum { CONTEXT = 8, WORDS = 30 };
 
 /* What a test works with. */
 typedef struct bench {
@@ -28,6 +29,8 @@ typedef struct bench {
     yoke_team *team;
     yoke_trainer *trainer;
     const char *precision;
+    yoke_dataset *test; /* NULL: data; a text has windows of its own for tests */
+    bool text;
     uint8_t image[SAMPLES][PIXELS];
     int32_t label[SAMPLES];
     /* of training */
@@ -54,6 +57,43 @@ network(void)
     yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, y, t));
     ASSERT_OK(yoke_graph_status(g));
     return g;
+}
+
+/* Of a text. */
+static yoke_graph *
+words_network(void)
+{
+    const yoke_embedding_options table = {.rows = WORDS, .width = 8};
+    const yoke_dense_options head = {.units = WORDS};
+    yoke_graph *g;
+    yoke_node *x, *y, *t;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_sequence(g, yoke_input(g, "tokens", YOKE_I32, yoke_shape(CONTEXT)));
+    t = yoke_sequence(g, yoke_target(g, "next", YOKE_I32, yoke_shape(CONTEXT)));
+    y = yoke_dropout(g, yoke_embedding(g, x, &table), 0.3f);
+    y = yoke_dense(g, yoke_tanh(g, y), &head);
+    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, t, NULL));
+    yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, y, t));
+    ASSERT_OK(yoke_graph_status(g));
+    return g;
+}
+
+/* As many samples as there are of images: windows that each epoch shifts. */
+static void
+make_text(bench *b)
+{
+    static const yoke_text_options of_training = {.context = CONTEXT, .vocabulary = WORDS};
+    static const yoke_text_options of_test = {
+        .context = CONTEXT, .vocabulary = WORDS, .part = YOKE_PART_TEST, .test_fraction = 0.4};
+    uint16_t words[(SAMPLES + 1) * CONTEXT + 1];
+
+    for (size_t i = 0; i < YKI_COUNT(words); i++)
+        words[i] = (uint16_t)(i * i / 3 % WORDS);
+    scratch_write_npy(scratch_path("words.npy"), "<u2", YKI_COUNT(words), words, sizeof words);
+    ASSERT_OK(yoke_dataset_open_text(scratch_path("words.npy"), &of_training, &b->data));
+    ASSERT_OK(yoke_dataset_open_text(scratch_path("words.npy"), &of_test, &b->test));
+    ck_assert_int_eq(yoke_dataset_count(b->data), SAMPLES);
 }
 
 static void
@@ -96,15 +136,22 @@ make_trainer(bench *b, const char *selector, uint32_t seed)
 }
 
 static bench *
-set_up(void)
+set_up_for(bool text)
 {
     bench *b = calloc(1, sizeof *b);
 
     ck_assert(test_devices_open(TEST_AS_IS, &b->devices));
-    b->graph = network();
-    make_data(b);
+    b->text = text;
+    b->graph = text ? words_network() : network();
+    (text ? make_text : make_data)(b);
     make_trainer(b, test_selector(), 5);
     return b;
+}
+
+static bench *
+set_up(void)
+{
+    return set_up_for(false);
 }
 
 static void
@@ -121,6 +168,7 @@ tear_down(bench *b)
 {
     drop_trainer(b);
     yoke_dataset_destroy(b->data);
+    yoke_dataset_destroy(b->test);
     yoke_graph_destroy(b->graph);
     test_devices_close(&b->devices);
     free(b);
@@ -132,7 +180,7 @@ begin_again(bench *b, const char *selector, uint32_t seed)
 {
     drop_trainer(b);
     yoke_graph_destroy(b->graph);
-    b->graph = network();
+    b->graph = b->text ? words_network() : network();
     make_trainer(b, selector, seed);
 }
 
@@ -150,7 +198,7 @@ on_step(void *user, const yoke_result *result)
 static yoke_status
 fit(bench *b, const char *dir, int64_t every, bool resume, int64_t epochs)
 {
-    return yoke_trainer_fit(b->trainer, b->data, b->data,
+    return yoke_trainer_fit(b->trainer, b->data, b->test ? b->test : b->data,
                             &(yoke_fit_options){.epochs = epochs,
                                                 .on_step = on_step,
                                                 .user = b,
@@ -270,12 +318,13 @@ checkpoints(const char *dir, int64_t *newest)
 
 /* ---- going on ---- */
 
-/* Stopped within an epoch, or between two; 4 steps are an epoch. The seed is the checkpoint's. */
+/* Stopped within an epoch, or between two; 4 steps are an epoch. The seed is the checkpoint's. The
+ * third time the samples are a text's. */
 START_TEST(the_same_bits)
 {
-    static const int64_t stops[] = {5, 8}; /* told up to two steps late */
+    static const int64_t stops[] = {5, 8, 5}; /* told up to two steps late */
     const char *dir = scratch_path("run");
-    bench *b = set_up();
+    bench *b = set_up_for(_i == 2);
     double losses[100];
     yoke_epoch whole[4];
     size_t count;
@@ -817,7 +866,7 @@ test_suite(void)
     tcase_add_checked_fixture(resume, scratch_set_up, scratch_tear_down);
     tcase_add_checked_fixture(files, scratch_set_up, scratch_tear_down);
     tcase_add_checked_fixture(damage, scratch_set_up, scratch_tear_down);
-    tcase_add_loop_test(resume, the_same_bits, 0, 2);
+    tcase_add_loop_test(resume, the_same_bits, 0, 3);
     tcase_add_test(resume, other_plans);
     tcase_add_test(resume, other_precisions);
     tcase_add_loop_test(resume, other_devices, 0, 2);
