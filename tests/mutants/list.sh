@@ -113,6 +113,21 @@ mutant 'merged without the factor' lib/replica/adapters.c \
 
 mutant 'a short window predicts zeros' lib/data/text_dataset.c \
     'field ? -1 : 0' '0' tests/data/check_tokenizer
+mutant 'the last of equal pairs first' lib/data/bpe.c \
+    'a->rank == b->rank && a->at < b->at' 'a->rank == b->rank && a->at > b->at' tests/data/check_tokenizer
+mutant 'a pair that is gone' lib/data/bpe.c \
+    '!m || m - t->merges != c.rank' '!m' tests/data/check_tokenizer
+mutant 'as many digits as there are' lib/data/pieces.c \
+    'run(l, 0, class, digits)' 'run(l, 0, class, digits ? SIZE_MAX : 1)' tests/data/check_tokenizer
+mutant 'a token does not see itself' clkernels/attention_step.cl \
+    'at >= length ? 0 : at + 1' 'at >= length ? 0 : at' tests/replica/check_generator
+mutant 'sum of the last block of a cache' clkernels/attention_step.cl \
+    'sum = YKI_FMA(sum, factor, yki_lanes_sum(((s[0] + s[1]) + s[2]) + s[3]));' \
+    'sum = yki_lanes_sum(((s[0] + s[1]) + s[2]) + s[3]);' tests/replica/check_generator
+mutant 'keys for values' clkernels/attention_step.cl \
+    'from[shared * D + d]' 'from[d]' tests/replica/check_generator
+mutant 'terms behind the last vector' clkernels/gemv.cl \
+    'for (int t = at; t < k; t++)' 'for (int t = k; t < k; t++)' tests/replica/check_generator
 
 # ---- statistics of the batch ----
 

@@ -567,6 +567,54 @@ START_TEST(rows_of_sequences_may_be_rearranged)
 }
 END_TEST
 
+static yoke_memory_usage
+memory(void)
+{
+    yoke_memory_usage usage;
+
+    ASSERT_OK(yoke_device_get_memory(devices.device[0], &usage));
+    return usage;
+}
+
+/* All memory is there before the first token, and the cache is as long as was asked for. */
+START_TEST(memory_is_fixed)
+{
+    yoke_model *model = make_model(&shapes[1]);
+    uint64_t used[2], before = memory().used;
+    int32_t tokens[MOST];
+
+    for (int i = 0; i < MOST; i++)
+        tokens[i] = token_at(3, i);
+    for (int half = 0; half < 2; half++) {
+        const int64_t context = half ? 75 : 150;
+        const int64_t prompts[] = {1, 9, context - 2};
+        yoke_generator *generator;
+        yoke_memory_usage made;
+
+        ASSERT_OK(yoke_generator_create(
+            devices.context, devices.selector, model,
+            &(yoke_generator_options){.context = context, .level = YOKE_PLAN_ESTIMATE},
+            &generator));
+        made = memory();
+        used[half] = made.used - before;
+        for (size_t i = 0; i < YKI_COUNT(prompts); i++) {
+            int64_t count = prompts[i];
+            size_t running = 1;
+
+            ASSERT_OK(yoke_generator_start(generator, &(yoke_prompt){tokens, prompts[i]}, 1, NULL));
+            for (int32_t token; running; count++)
+                ASSERT_OK(yoke_generator_next(generator, &token, &running));
+            ck_assert_int_ge(count, context);
+            ck_assert_uint_eq(memory().used, made.used);
+            ck_assert_uint_eq(memory().peak, made.peak);
+        }
+        yoke_generator_destroy(generator);
+    }
+    ck_assert_uint_lt(used[1], used[0]);
+    yoke_model_destroy(model);
+}
+END_TEST
+
 /* Memory of the host that runs out somewhere on the way: nothing is kept, and the next one writes.
  */
 START_TEST(generators_without_memory)
@@ -636,6 +684,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, graphs_that_mix_rows_are_refused, 0, 7);
     tcase_add_test(tcase, rows_of_sequences_may_be_rearranged);
     tcase_add_test(tcase, options_are_checked);
+    tcase_add_test(tcase, memory_is_fixed);
     tcase_add_test(tcase, generators_without_memory);
     tcase_add_test(halves, parts_of_a_device_generate);
     return suite;
