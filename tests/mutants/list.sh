@@ -113,10 +113,6 @@ mutant 'merged without the factor' lib/replica/adapters.c \
 
 mutant 'a short window predicts zeros' lib/data/text_dataset.c \
     'field ? -1 : 0' '0' tests/data/check_tokenizer
-mutant 'the last of equal pairs first' lib/data/bpe.c \
-    'a->rank == b->rank && a->at < b->at' 'a->rank == b->rank && a->at > b->at' tests/data/check_tokenizer
-mutant 'a pair that is gone' lib/data/bpe.c \
-    '!m || m - t->merges != c.rank' '!m' tests/data/check_tokenizer
 mutant 'as many digits as there are' lib/data/pieces.c \
     'run(l, 0, class, digits)' 'run(l, 0, class, digits ? SIZE_MAX : 1)' tests/data/check_tokenizer
 mutant 'a token does not see itself' clkernels/attention_step.cl \
