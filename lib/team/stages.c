@@ -47,10 +47,11 @@ yki_stages_check(const yoke_team *team, const yoke_graph *graph, const yoke_trai
                         "shares are \"%s\", but every device has the whole batch of a graph with "
                         "places (\"%s\"); must be NULL",
                         o->shares, graph->places[0]);
-    if (o->shard)
+    if (o->shard != YOKE_SHARD_NOTHING && o->shard != YOKE_SHARD_AUTO)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
                         "each device of a graph with places (\"%s\") has the state of its own "
-                        "parameters, so there are no shards; shard must be YOKE_SHARD_NOTHING",
+                        "parameters, so there are no shards; shard must be YOKE_SHARD_NOTHING or "
+                        "YOKE_SHARD_AUTO",
                         graph->places[0]);
     for (size_t i = 0; i < graph->place_count; i++)
         YKI_TRY(yki_team_find_place(team, graph->places[i], &member));

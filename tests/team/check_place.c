@@ -690,6 +690,27 @@ check_shared_device(void)
 
 TEAM_SETUP(places_may_share_a_device, TEST_POCL_HALVES, open_setup, check_shared_device())
 
+/* There is nothing to divide: who asks for as little as possible gets that. */
+static void
+check_shards(void)
+{
+    yoke_trainer_options o = {
+        .batch = BATCH, .level = YOKE_PLAN_ESTIMATE, .shard = YOKE_SHARD_AUTO};
+    yoke_graph *g = make_graph(BACK, true);
+    yoke_team *team = make_team(devices.selector, true);
+    yoke_trainer *t;
+
+    ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
+    yoke_trainer_destroy(t);
+    o.shard = YOKE_SHARD_STATE;
+    ASSERT_STATUS(YOKE_ERROR_UNSUPPORTED, yoke_trainer_create(team, g, &o, &t));
+    ASSERT_DETAIL("there are no shards");
+    yoke_team_destroy(team);
+    yoke_graph_destroy(g);
+}
+
+TEAM_SETUP(places_have_no_shards, TEST_POCL_HALVES, open_setup, check_shards())
+
 Suite *
 test_suite(void)
 {
@@ -708,5 +729,6 @@ test_suite(void)
     tcase_add_test(tc, products_with_memory_of_their_own);
     tcase_add_test(tc, mistakes_are_told);
     tcase_add_test(tc, places_may_share_a_device);
+    tcase_add_test(tc, places_have_no_shards);
     return suite;
 }
