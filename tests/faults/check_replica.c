@@ -126,9 +126,10 @@ may_go_on(const char *call)
     static const char *const keeping[] = {"clGetProgramInfo", "clCreateProgramWithBinary",
                                           "clBuildProgram"};
     /* A solver whose kernels cannot be made is left out. */
-    static const char *const making[] = {"clGetDeviceInfo",  "clGetPlatformInfo",
-                                         "clGetContextInfo", "clCreateKernel",
-                                         "clGetKernelInfo",  "clGetKernelWorkGroupInfo"};
+    static const char *const making[] = {"clGetDeviceInfo",         "clGetPlatformInfo",
+                                         "clGetContextInfo",        "clCreateProgramWithSource",
+                                         "clCreateKernel",          "clGetKernelInfo",
+                                         "clGetKernelWorkGroupInfo"};
 
     if (!call)
         return true; /* allocations: what is kept on disk may do without */
