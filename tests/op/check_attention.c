@@ -35,6 +35,8 @@ START_TEST(attention_matches_oracle)
     const attention_case *c = &cases[_i];
     yoke_attention_options o = {
         .heads = c->heads, .shared = c->shared, .causal = c->causal, .dropout = c->dropout};
+    /* Simulators run tiles of these, which have as many work-items for few rows. */
+    const bool tiny = c->length <= 3 && c->width >= 32;
     yoke_node *x, *lengths = NULL;
     yoke_graph *g;
 
@@ -42,12 +44,11 @@ START_TEST(attention_matches_oracle)
     x = yoke_input(g, "x", YOKE_F32, yoke_shape(c->length, (c->heads + 2 * c->shared) * c->width));
     if (c->lengths)
         lengths = yoke_input(g, "lengths", YOKE_I32, yoke_shape());
-    op_check_graph(
-        g, yoke_attention(g, x, lengths, &o),
-        &(op_check_options){.batch = c->length > 64 ? 2 : 4,
-                            .labels = (int32_t)c->length + 1,
-                            .simulator_flops = c->length <= 3 && c->width >= 32 ? 100000 : 0,
-                            .may_be_refused = true});
+    op_check_graph(g, yoke_attention(g, x, lengths, &o),
+                   &(op_check_options){.batch = c->length > 64 || tiny ? 2 : 4,
+                                       .labels = (int32_t)c->length + 1,
+                                       .simulator_flops = tiny ? 100000 : 0,
+                                       .may_be_refused = true});
 }
 END_TEST
 

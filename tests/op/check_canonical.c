@@ -302,7 +302,7 @@ check_larger(const char *name, yoke_node *(*make)(yoke_graph *g), unsigned skipp
                                        .labels = 7,
                                        .targets = "target",
                                        .skipped_widths = skipped_widths,
-                                       .simulator_flops = 2000000});
+                                       .simulator_flops = 500000});
 }
 
 /* Beside the processor's own width one other in turn; of convolutions there are many. */
