@@ -147,7 +147,7 @@ wanted() {
     face-shared:tests/device/check_buffer | face-shared:tests/device/check_context) ;;
     face-shared:*) return 1 ;;
     # What a GPU computes; what devices and files are is as on the processor.
-    face-pair:tests/team/check_team_results | face-pair:tests/train/check_fit) ;;
+    face-pair:tests/team/check_team_results | face-pair:tests/team/check_landing | face-pair:tests/train/check_fit) ;;
     face-pair:*) return 1 ;;
     face-two:tests/team/* | face-two:tests/train/*) ;;
     face-two:*) return 1 ;;

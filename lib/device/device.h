@@ -58,6 +58,7 @@ typedef struct yki_device_traits {
     uint32_t base_align; /* bytes; sub-buffers start at multiples of it */
     bool host_memory;    /* the device's memory is the host's */
     bool direct_host;    /* the host may also use a buffer's memory between finishes, unmapped */
+    bool gates;          /* commands may wait for events that the host completes (gate.c) */
     bool fma;            /* the driver reports a fused multiply-add (CL_FP_FMA) */
     bool fp64;
     bool inf_nan;    /* CL_FP_INF_NAN */
@@ -155,7 +156,7 @@ void yki_device_wait_asleep(yoke_device *device);
 
 typedef struct yki_event {
     void *cl;         /* cl_event */
-    yki_queue *queue; /* its command runs there; the queue must outlive the event */
+    yki_queue *queue; /* its command runs there; the queue must outlive the event. NULL: a gate */
     uint64_t serial;  /* position in that queue; it tells whether the command was flushed */
 } yki_event;
 
@@ -165,6 +166,9 @@ void yki_event_release(yki_event *event); /* also zeroes it */
 /* Flushes the event's queue and waits on the host. Returns an error of this command, or one that
  * the queue keeps (yki_queue_finish). A zeroed event returns at once. */
 yoke_status yki_event_wait(const yki_event *event);
+/* The same for another thread than the one that enqueues: the command was flushed, the thread
+ * sleeps while it waits for a GPU, and the queue keeps its error. */
+yoke_status yki_event_outlast(const yki_event *event);
 /* Asks, without waiting, whether the command is complete or has failed. It must have been flushed.
  * A zeroed event is complete. */
 yoke_status yki_event_is_complete(const yki_event *event, bool *complete);
@@ -185,6 +189,15 @@ typedef struct yki_wait {
 /* In all calls that enqueue, `done` may be NULL. Otherwise it receives an event that the caller
  * releases; an event that it held before is overwritten, not released. */
 
+/* ---- gates (gate.c): events that the host completes; only with traits.gates ---- */
+
+/* Makes a gate, which commands of the device's space may wait for. It has no queue: only waits,
+ * yki_event_retain and yki_event_release take it. The caller opens it, whatever happens, and
+ * releases it. */
+yoke_status yki_gate_create(yoke_device *device, yki_event *gate);
+/* Lets the commands that wait for the gate run. Once for each gate, from any thread, before the
+ * queues of these commands are destroyed. */
+void yki_gate_open(const yki_event *gate);
 /* Enqueues a command that does nothing; it completes after `wait` and all earlier commands. */
 yoke_status yki_queue_marker(yki_queue *queue, yki_wait wait, yki_event *done);
 

@@ -378,6 +378,8 @@ yki_root_query(cl_platform_id platform, const char *platform_name, cl_device_id 
     root->costly_events = has_word(extensions, "cl_nv_device_attribute_query");
     yki_free(extensions);
     root->rank = driver_rank(info, type);
+    /* Rusticl and Oclgrind hang (docs/drivers.md). */
+    root->traits.gates = root->rank != YKI_DRIVER_SIMULATOR && !contains(info->platform, "rusticl");
     identify(root);
     return YOKE_OK;
 }

@@ -5,7 +5,7 @@
  * Idea: an event carries its queue and its position in it. So the library knows
  * which waits cost nothing (same queue), which need the other queue flushed
  * first (same context; without the flush some drivers hang), and which only the
- * host can do (another context). User events are never used.
+ * host can do (another context). Events of the host itself, gates, are gate.c's.
  *
  * The outcome of a command is known late. The queue keeps its event until the
  * command is seen complete. The first error is kept with the queue and returned
@@ -111,11 +111,14 @@ yki_queue_destroy(yki_queue *queue)
                 yoke_last_error());
     for (size_t i = 0; i < queue->pending_count; i++)
         clReleaseEvent(queue->pending[queue->pending_first + i].event);
+    for (size_t i = 0; i < queue->failed_count; i++)
+        clReleaseEvent(queue->failed[i]);
     yki_kernel_destroy(queue->fill);
     yki_kernel_destroy(queue->copy);
     clReleaseCommandQueue(queue->cl);
     pthread_mutex_destroy(&queue->lock);
     yki_free(queue->pending);
+    yki_free(queue->failed);
     yki_free(queue->waits);
     yki_device_release(queue->device);
     yki_free(queue);
@@ -147,6 +150,21 @@ event_state(yki_queue *queue, cl_event event, cl_int *state)
     return YOKE_OK;
 }
 
+/* Takes the event of a command that has failed. PoCL (3.1) looks at such a command again when
+ * whatever else it waited for is complete, though nobody may hold its event any more. */
+static yoke_status
+keep_failed(yki_queue *queue, cl_event event)
+{
+    void *array = queue->failed;
+    yoke_status status = yki_grow(&array, &queue->failed_capacity, queue->failed_count + 1,
+                                  sizeof *queue->failed, "commands that failed");
+
+    queue->failed = array;
+    if (status == YOKE_OK)
+        queue->failed[queue->failed_count++] = event;
+    return status;
+}
+
 /* Forgets finished commands, oldest first, and keeps the first error. The caller holds the lock. */
 static yoke_status
 settle(yki_queue *queue)
@@ -165,7 +183,11 @@ settle(yki_queue *queue)
         }
         if (oldest->record && queue->track)
             yki_queue_note_times(queue, oldest->event, oldest->record);
-        clReleaseEvent(oldest->event);
+        oldest->record = 0;
+        if (state < CL_COMPLETE)
+            YKI_TRY(keep_failed(queue, oldest->event));
+        else
+            clReleaseEvent(oldest->event);
         queue->pending_first++;
         queue->pending_count--;
     }
@@ -322,13 +344,13 @@ yki_device_wait_asleep(yoke_device *device)
 
 /* Waits for a command that was flushed. */
 static cl_int
-wait_for_event(const yki_queue *queue, cl_event event)
+wait_for_event(cl_event event, bool asleep)
 {
     enum { LEAST = 10000, MOST = 100000 }; /* nanoseconds */
     struct timespec pause = {0, LEAST};
     cl_int error, state = CL_COMPLETE + 1;
 
-    if (!atomic_load(&queue->device->asleep))
+    if (!asleep)
         return clWaitForEvents(1, &event);
     while (true) {
         error =
@@ -364,7 +386,7 @@ wait_for_all(yki_queue *queue, const char **call)
         error = clFlush(queue->cl);
         if (error == CL_SUCCESS) {
             *call = "clWaitForEvents";
-            error = wait_for_event(queue, last);
+            error = wait_for_event(last, atomic_load(&queue->device->asleep));
         }
         clReleaseEvent(last);
     }
@@ -430,24 +452,52 @@ yki_event_release(yki_event *event)
     memset(event, 0, sizeof *event);
 }
 
-yoke_status
-yki_event_wait(const yki_event *event)
+/* For use after a wait for the command returned `error`, and its queue had no error to tell. */
+static yoke_status
+own_error(const yki_event *event, cl_int error)
 {
-    cl_event cl = event->cl;
-    cl_int error, state = CL_COMPLETE;
+    cl_int state = CL_COMPLETE;
 
-    if (!cl)
-        return YOKE_OK;
-    YKI_TRY(flush_to(event->queue, event->serial));
-    error = wait_for_event(event->queue, cl);
-    YKI_TRY(settle_and_report(event->queue));
     if (error == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) {
-        YKI_TRY(event_state(event->queue, cl, &state));
+        YKI_TRY(event_state(event->queue, event->cl, &state));
         error = state < CL_COMPLETE ? state : error;
     }
     if (error != CL_SUCCESS)
         return yki_cl_fail(error, "clWaitForEvents", event->queue->device, "waiting for a command");
     return YOKE_OK;
+}
+
+yoke_status
+yki_event_wait(const yki_event *event)
+{
+    cl_int error;
+
+    if (!event->cl)
+        return YOKE_OK;
+    YKI_TRY(flush_to(event->queue, event->serial));
+    error = wait_for_event(event->cl, atomic_load(&event->queue->device->asleep));
+    YKI_TRY(settle_and_report(event->queue));
+    return own_error(event, error);
+}
+
+yoke_status
+yki_event_outlast(const yki_event *event)
+{
+    yki_queue *queue = event->queue;
+    const yoke_device *device = queue->device;
+    cl_int error, kept;
+    yoke_status status;
+
+    error = wait_for_event(event->cl,
+                           device->traits.type == YOKE_DEVICE_GPU || atomic_load(&device->asleep));
+    pthread_mutex_lock(&queue->lock);
+    status = settle(queue);
+    kept = queue->error;
+    if (status == YOKE_OK)
+        status = report(queue);
+    queue->error = kept;
+    pthread_mutex_unlock(&queue->lock);
+    return status == YOKE_OK ? own_error(event, error) : status;
 }
 
 yoke_status
@@ -508,7 +558,7 @@ yki_queue_begin(yki_queue *queue, yki_wait wait, cl_uint *count)
     for (size_t i = 0; i < wait.count; i++) {
         const yki_event *event = &wait.events[i];
 
-        if (event->cl && event->queue != queue)
+        if (event->cl && event->queue && event->queue != queue)
             YKI_TRY(flush_to(event->queue, event->serial));
     }
     for (size_t i = 0; i < wait.count; i++) {
@@ -516,7 +566,7 @@ yki_queue_begin(yki_queue *queue, yki_wait wait, cl_uint *count)
 
         if (!event->cl || event->queue == queue)
             continue;
-        if (event->queue->device->space == queue->device->space)
+        if (!event->queue || event->queue->device->space == queue->device->space)
             queue->waits[listed++] = event->cl;
         else
             YKI_TRY(yki_event_wait(event));

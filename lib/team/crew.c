@@ -580,8 +580,10 @@ make_transit(yki_crew *crew)
         return YOKE_ERROR_OUT_OF_MEMORY;
     if (crew->sharding.gradients)
         return yki_sharding_make_transit(crew);
-    if (!crew->comm)
-        return make_pinned(crew);
+    if (!crew->comm) {
+        YKI_TRY(make_pinned(crew));
+        return yki_landings_create(crew);
+    }
     for (size_t b = 0; b < crew->buckets.count; b++)
         total += 2 * yki_crew_transit_size(crew, b);
     crew->buckets.transit_memory = at =
@@ -750,6 +752,7 @@ clear_member(yki_crew *crew, yki_member *m)
     yki_buffer_destroy(m->results);
     yki_buffer_destroy(m->totals);
     yki_queue_destroy(m->side);
+    yki_queue_destroy(m->back);
     yki_free(m->merges);
     yki_free(m->sums);
     yki_free(m->accumulates);
@@ -767,6 +770,7 @@ yki_crew_destroy(yki_crew *crew)
         return;
     if (crew->members)
         (void)yki_crew_finish(crew);
+    yki_landings_destroy(crew);
     yki_sharding_end_gathers(crew);
     /* Ends all requests before their memory is freed. */
     for (size_t b = 0; crew->buckets.transit && b < crew->buckets.count; b++) {

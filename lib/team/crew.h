@@ -21,6 +21,7 @@
  *   passes.c         the same where the graph has statistics of the batch
  *   recheck.c        a second sum of granules, and how two are compared
  *   exchange.c       merges statistics in mid-section, gradients and losses
+ *   landing.c        adds gradients and losses of groups while the caller goes on
  *   step.c           builds a training step from these
  *   sharding.c       parts of the optimizer's state, of the gradients, and of the weights
  *   shard_level.c    chooses what is divided
@@ -79,6 +80,7 @@ typedef struct yki_member {
     yoke_replica *replica;
     uint32_t group, index_in_group; /* index of the group; index of the member in it */
     yki_queue *side;     /* sums gradients; NULL: it owns no bucket, or is alone in its group */
+    yki_queue *back;     /* brings the team's gradients, behind gates (landing.c); or NULL */
     yki_buffer *results; /* pairs of this device, of each granule if there are any; NULL: not
                             needed (open_replica) */
     yki_buffer *totals;  /* pairs of the whole team */
@@ -238,6 +240,8 @@ typedef struct yki_exact {
     yki_kept_rows stats;         /* with `together` */
 } yki_exact;
 
+typedef struct yki_landings yki_landings;
+
 typedef struct yki_crew {
     yoke_team *team;   /* retained */
     yoke_comm *comm;   /* the team's; NULL: this process alone */
@@ -250,6 +254,7 @@ typedef struct yki_crew {
     bool rechecks;     /* granules are compared: recheck.c */
     size_t pairs;      /* 1 + metrics */
     yki_bucket_exchange buckets;
+    yki_landings *landings; /* NULL: the host waits for the sums of groups, or there are none */
     yki_exact exact;
     yki_sharding sharding;
     yoke_step_times times; /* of the newest step */
@@ -260,6 +265,7 @@ typedef struct yki_crew {
     /* Of a timeline: what this thread does, and what it does with all other processes, in the same
      * order in each. NULL: none is recorded, or there are no other processes. */
     yki_track *host_track, *comm_track;
+    yki_track *adds_track;     /* what the thread of landing.c does; NULL: as host_track */
     bool updating;             /* an update is being enqueued */
     bool torn;                 /* a part of the weights is new, or an average, and others are not */
     int64_t length;            /* rows of the sequences of this step; 0: as many as there may be */
@@ -331,14 +337,19 @@ yki_crew_adds_pinned(const yki_crew *crew)
     return crew->through_host && !crew->comm && !crew->sharding.gradients;
 }
 
-/* The number of the arrow of a timeline from a member's gradients of a bucket, in the step that is
- * being enqueued, through their sum to the update. */
+/* The number of the arrow of a timeline from a member's gradients of a bucket, in a step, through
+ * their sum to the update. */
+static inline uint64_t
+yki_flow_of_step(const yki_crew *crew, int64_t step, size_t member, size_t bucket)
+{
+    return ((uint64_t)step * crew->buckets.count + bucket) * crew->count + member;
+}
+
+/* The same in the step that is being enqueued. */
 static inline uint64_t
 yki_member_flow(const yki_crew *crew, const yki_member *m, size_t bucket)
 {
-    uint64_t place = (uint64_t)m->replica->step * crew->buckets.count + bucket;
-
-    return place * crew->count + (uint64_t)(m - crew->members);
+    return yki_flow_of_step(crew, (int64_t)m->replica->step, (size_t)(m - crew->members), bucket);
 }
 
 /* Bytes of a bucket's gradients as they are summed: floats, or integers of granules. */
@@ -522,6 +533,18 @@ yoke_status yki_member_pack(yki_crew *crew, yki_member *member, const yki_plan *
 /* Sums `results` over the team into `totals` of each member that updates weights. */
 yoke_status yki_crew_total(yki_crew *crew);
 
+/* What of a member's gradients is exchanged: sums of granules, or the gradients themselves. */
+yki_buffer *yki_travelling(const yki_crew *crew, const yki_member *member, size_t bucket);
+/* Enqueues the sum of a bucket over a group, on the owner's device. `done` is an event behind it.
+ * The caller releases it. */
+yoke_status yki_sum_in_group(yki_crew *crew, size_t group, size_t bucket, yki_member **owner,
+                             yki_event *done);
+/* Adds the gradients of all groups of this process, which the host has, in their order, and gives
+ * each the sum. */
+void yki_add_pieces(const yki_crew *crew, size_t bucket);
+/* Tells a timeline when the host has added a bucket of a step. */
+void yki_note_addition(const yki_crew *crew, int64_t step, size_t bucket, double begin, double end);
+
 /* Gives every process the `bytes` of all, as yoke_comm.allgather, in a step. A timeline tells
  * `what`, a constant. */
 yoke_status yki_crew_gather(yki_crew *crew, const char *what, const void *in, size_t bytes,
@@ -532,6 +555,27 @@ yki_buffer *yki_member_results(const yki_member *member, size_t index);
 yki_buffer *yki_member_stop(const yki_member *member, size_t stop);
 /* The node of a pair (sum, count): pair 0 is the loss, the metrics follow. */
 const yoke_node *yki_pair_node(const yoke_graph *graph, size_t pair);
+
+/* ---- landing.c: without crew->landings nothing happens ---- */
+
+/* Sets crew->landings where groups of this process exchange whole gradients, and all drivers have
+ * gates. On failure yki_landings_destroy frees what was made. */
+yoke_status yki_landings_create(yki_crew *crew);
+/* All queues have been waited for. */
+void yki_landings_destroy(yki_crew *crew);
+/* With crew->landings: enqueue the sum of a bucket over all groups, and that of the results
+ * (yki_crew_total). */
+yoke_status yki_landings_bucket(yki_crew *crew, size_t bucket);
+yoke_status yki_landings_results(yki_crew *crew);
+/* Waits for the sums under way. They end when the devices have done what is enqueued. */
+void yki_landings_settle(yki_crew *crew);
+/* Of a step whose results have come: if a sum of it, or of a step before, has failed because of a
+ * device, sets crew->at to that device and returns its error, with its sentence. Results of such a
+ * step are nothing. */
+yoke_status yki_landings_check(yki_crew *crew, int64_t step);
+/* After a failure, when all queues have been waited for: says whether a sum has failed. Then the
+ * updates of that step and of later ones have changed nothing, and *step is the one before. */
+bool yki_landings_broke(yki_crew *crew, int64_t *step);
 
 /* ---- step.c ---- */
 

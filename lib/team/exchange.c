@@ -7,8 +7,9 @@
  * wrote, after their events. Between groups and processes the host merges the
  * values in the order of the devices. It uses the memory of a device where it may;
  * else values go through pinned memory of that device, gradients on a queue of their
- * own. For a statistic the host waits, once. Gradients it adds when they have
- * arrived, while devices go on; it waits for the last ones only. Between processes, and
+ * own. For a statistic the host waits, once. Gradients and losses are added by another thread
+ * (landing.c). Where a driver has no gates, the host adds gradients when they have
+ * arrived, while devices go on, and waits for the last ones. Between processes, and
  * where gradients are divided, it waits for each bucket. All processes make the exchanges in the
  * same order, because it follows from the graph.
  */
@@ -249,8 +250,10 @@ exchange_few(yki_crew *crew, yki_merge merge, yki_buffer *(*in)(const yki_member
 
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(fetch_few(&crew->members[k], in(&crew->members[k], index), bytes));
-    for (size_t k = 0; k < crew->count; k++)
+    for (size_t k = 0; k < crew->count; k++) {
+        crew->at = k;
         YKI_TRY(yki_event_wait(&crew->members[k].arrived));
+    }
     for (size_t k = 0; k < crew->count; k++) {
         const yki_member *m = &crew->members[k];
         const float *row = yki_buffer_host(in(m, index));
@@ -312,9 +315,8 @@ yki_crew_merge(yki_crew *crew, size_t stop)
 
 /* ---- gradients of groups and processes ---- */
 
-/* What of a member's gradients is exchanged: sums of granules, or the gradients themselves. */
-static yki_buffer *
-travelling(const yki_crew *crew, const yki_member *m, size_t bucket)
+yki_buffer *
+yki_travelling(const yki_crew *crew, const yki_member *m, size_t bucket)
 {
     return crew->exact.granule ? m->accumulated[bucket]
                                : m->replica->weights->buckets[bucket].gradients;
@@ -344,10 +346,8 @@ add_values(const yki_crew *crew, void *to, const void *from, size_t bytes)
     }
 }
 
-/* Enqueues the sum of a bucket over a group, on the owner's device. `done` is an event behind it.
- * The caller releases it. */
-static yoke_status
-sum_in_group(yki_crew *crew, size_t group, size_t bucket, yki_member **owner, yki_event *done)
+yoke_status
+yki_sum_in_group(yki_crew *crew, size_t group, size_t bucket, yki_member **owner, yki_event *done)
 {
     yki_member *m = yki_crew_owner(crew, group, bucket);
     yki_queue *queue = m->side ? m->side : m->replica->queue;
@@ -376,7 +376,7 @@ add_group(yki_crew *crew, size_t group, size_t bucket, void *sum, void *other)
     yki_event done = {0};
     yki_buffer *gradients;
     uint64_t size;
-    yoke_status status = sum_in_group(crew, group, bucket, &owner, &done);
+    yoke_status status = yki_sum_in_group(crew, group, bucket, &owner, &done);
 
     if (status == YOKE_OK) {
         crew->at = (size_t)(owner - crew->members);
@@ -384,7 +384,7 @@ add_group(yki_crew *crew, size_t group, size_t bucket, void *sum, void *other)
     }
     yki_event_release(&done);
     YKI_TRY(status);
-    gradients = travelling(crew, owner, bucket);
+    gradients = yki_travelling(crew, owner, bucket);
     size = yki_buffer_size(gradients);
     if (group == 0)
         return yki_buffer_get(gradients, 0, size, sum);
@@ -427,8 +427,8 @@ piece_of(const yki_crew *crew, size_t group, size_t bucket)
 {
     yki_buffer *pinned = crew->groups[group].pinned[bucket];
 
-    return yki_buffer_host(pinned ? pinned
-                                  : travelling(crew, yki_crew_owner(crew, group, bucket), bucket));
+    return yki_buffer_host(
+        pinned ? pinned : yki_travelling(crew, yki_crew_owner(crew, group, bucket), bucket));
 }
 
 /* Enqueues the way of each group's sum to the host. */
@@ -442,12 +442,12 @@ fetch_bucket(yki_crew *crew, size_t bucket)
         yoke_status status;
 
         yki_event_release(arrived);
-        YKI_TRY(sum_in_group(crew, g, bucket, &m, &done));
+        YKI_TRY(yki_sum_in_group(crew, g, bucket, &m, &done));
         if (!pinned) {
             *arrived = done;
             continue;
         }
-        gradients = travelling(crew, m, bucket);
+        gradients = yki_travelling(crew, m, bucket);
         status = yki_queue_read(m->side, gradients, 0, yki_buffer_size(gradients),
                                 yki_buffer_host(pinned), (yki_wait){&done, 1}, arrived);
         yki_event_release(&done);
@@ -457,12 +457,11 @@ fetch_bucket(yki_crew *crew, size_t bucket)
     return YOKE_OK;
 }
 
-/* Adds the gradients of all groups in their order, and gives each the sum. */
-static void
-add_pieces(const yki_crew *crew, size_t bucket)
+void
+yki_add_pieces(const yki_crew *crew, size_t bucket)
 {
     enum { CHUNK = 16384 }; /* bytes that stay in the first-level cache */
-    size_t bytes = yki_buffer_size(travelling(crew, yki_crew_owner(crew, 0, bucket), bucket));
+    size_t bytes = yki_buffer_size(yki_travelling(crew, yki_crew_owner(crew, 0, bucket), bucket));
     char *sum = piece_of(crew, 0, bucket);
 
     for (size_t at = 0; at < bytes; at += CHUNK) {
@@ -493,6 +492,22 @@ pass_flows(const yki_crew *crew, yki_track *track, size_t bucket)
         yki_track_flow(track, yki_member_flow(crew, &crew->members[k], bucket), 't');
 }
 
+void
+yki_note_addition(const yki_crew *crew, int64_t step, size_t bucket, double begin, double end)
+{
+    yki_track *track = crew->adds_track ? crew->adds_track : crew->host_track;
+    yki_trace_record *record = track && begin >= track->trace->begun ? yki_track_add(track) : NULL;
+
+    if (!record)
+        return;
+    record->begin = begin;
+    record->end = end;
+    record->verb = "add bucket";
+    record->number = (int64_t)bucket;
+    for (size_t k = 0; k < crew->count; k++)
+        yki_track_flow(track, yki_flow_of_step(crew, step, k, bucket), 't');
+}
+
 /* Adds the buckets that have arrived, in their order, and sends them back. `wait`: all that are
  * under way. */
 static yoke_status
@@ -509,13 +524,12 @@ land_buckets(yki_crew *crew, bool wait)
             return YOKE_OK;
         for (size_t g = 0; g < crew->group_count; g++)
             YKI_TRY(yki_event_wait(&crew->buckets.transit[bucket].arrived[g]));
-        begin = yki_span_begin(crew->host_track);
-        add_pieces(crew, bucket);
-        yki_span_end(crew->host_track, begin, "add bucket", (int64_t)bucket);
-        pass_flows(crew, crew->host_track, bucket);
+        begin = yki_now();
+        yki_add_pieces(crew, bucket);
+        yki_note_addition(crew, (int64_t)crew->members[0].replica->step, bucket, begin, yki_now());
         for (size_t g = 0; g < crew->group_count; g++) {
             yki_member *m = yki_crew_owner(crew, g, bucket);
-            yki_buffer *gradients = travelling(crew, m, bucket);
+            yki_buffer *gradients = yki_travelling(crew, m, bucket);
 
             if (!crew->groups[g].pinned[bucket])
                 continue;
@@ -536,12 +550,14 @@ reduce_bucket(yki_crew *crew, size_t bucket)
     yki_event done = {0};
     yki_member *owner;
 
+    if (crew->landings)
+        return yki_landings_bucket(crew, bucket);
     if (yki_crew_adds_pinned(crew))
         return fetch_bucket(crew, bucket);
     if (crew->through_host)
         return send_bucket(crew, bucket);
     if (crew->count > 1 || crew->members[0].accumulated)
-        YKI_TRY(sum_in_group(crew, 0, bucket, &owner, &done));
+        YKI_TRY(yki_sum_in_group(crew, 0, bucket, &owner, &done));
     yki_event_release(&done);
     return YOKE_OK;
 }
@@ -556,7 +572,7 @@ yki_crew_reduce(yki_crew *crew, size_t stops_passed)
             break;
         YKI_TRY(reduce_bucket(crew, crew->buckets.next));
     }
-    return yki_crew_adds_pinned(crew) ? land_buckets(crew, false) : YOKE_OK;
+    return yki_crew_adds_pinned(crew) && !crew->landings ? land_buckets(crew, false) : YOKE_OK;
 }
 
 yoke_status
@@ -577,7 +593,7 @@ write_bucket(yki_crew *crew, size_t bucket, const char *sum)
         piece = yki_sharding_piece(crew, bucket);
     for (size_t g = 0; g < crew->group_count; g++) {
         yki_member *owner = yki_crew_owner(crew, g, bucket);
-        yki_buffer *gradients = travelling(crew, owner, bucket);
+        yki_buffer *gradients = yki_travelling(crew, owner, bucket);
 
         if (yki_buffer_host(gradients))
             memcpy((char *)yki_buffer_host(gradients) + piece.offset, sum + piece.offset,
@@ -620,7 +636,7 @@ receive_until(yki_crew *crew, size_t end)
 yoke_status
 yki_crew_receive(yki_crew *crew)
 {
-    if (!crew->through_host)
+    if (!crew->through_host || crew->landings)
         return YOKE_OK;
     return yki_crew_adds_pinned(crew) ? land_buckets(crew, true)
                                       : receive_until(crew, crew->buckets.count);
@@ -687,6 +703,8 @@ yki_crew_total(yki_crew *crew)
 {
     if (crew->stages)
         return yki_stages_total(crew);
+    if (crew->landings)
+        return yki_landings_results(crew);
     if (crew->through_host)
         return exchange_few(crew, YKI_MERGE_SUM, yki_member_results, member_totals, 0,
                             crew->pairs * 2);

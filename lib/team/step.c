@@ -530,21 +530,18 @@ yki_crew_finish(yki_crew *crew)
     yoke_status status = YOKE_OK;
 
     for (size_t k = 0; k < crew->count; k++) {
-        yki_member *m = &crew->members[k];
-        yoke_status one = YOKE_OK;
+        const yki_member *m = &crew->members[k];
+        yki_queue *queues[] = {m->replica ? m->replica->queue : NULL, m->side, m->back};
 
-        if (m->replica)
-            one = yki_queue_finish(m->replica->queue);
-        if (status == YOKE_OK && one != YOKE_OK) {
-            status = one;
-            crew->at = k;
-        }
-        if (m->side)
-            one = yki_queue_finish(m->side);
-        if (status == YOKE_OK && one != YOKE_OK) {
+        for (size_t q = 0; q < YKI_COUNT(queues); q++) {
+            yoke_status one = queues[q] ? yki_queue_finish(queues[q]) : YOKE_OK;
+
+            if (status != YOKE_OK || one == YOKE_OK)
+                continue;
             status = one;
             crew->at = k;
         }
     }
+    yki_landings_settle(crew);
     return status;
 }

@@ -66,19 +66,41 @@ yki_trainer_stand_still(yoke_trainer *t, yoke_status status)
     return status;
 }
 
+/* What this thread noticed may follow from what another device did before: then that one is named.
+ * Of the same device this thread may have heard more. */
+static yoke_status
+blame(yoke_trainer *t, yoke_status status, size_t *at, char **why)
+{
+    const yoke_status one = yki_landings_check(&t->crew, INT64_MAX);
+
+    if (one == YOKE_OK || t->crew.at == *at)
+        return status;
+    *at = t->crew.at;
+    yki_free(*why);
+    *why = yki_strdup(yoke_last_error(), "an error");
+    return one;
+}
+
 /* Waits for all devices, completes an update that was begun, and sets a detail that names device
  * and step. The other processes are told. */
 yoke_status
 yki_trainer_failed(yoke_trainer *t, yoke_status status)
 {
-    yoke_device *device = yoke_team_get_device(t->crew.team, t->crew.at);
+    size_t at = t->crew.at;
     char *why = yki_strdup(yoke_last_error(), "an error");
     int64_t step = t->step + 1;
+    yoke_device *device;
 
     t->failure.status = status;
     (void)yki_crew_finish(&t->crew);
-    if (yki_crew_complete_update(&t->crew))
+    if (yki_landings_broke(&t->crew, &t->step)) {
+        step = t->step + 1;
+        status = blame(t, status, &at, &why);
+        t->failure.status = status;
+    } else if (yki_crew_complete_update(&t->crew)) {
         t->step++;
+    }
+    device = yoke_team_get_device(t->crew.team, at);
     yki_free(t->failure.detail);
     t->failure.detail =
         t->crew.torn
@@ -153,16 +175,20 @@ land(yoke_trainer *t, yki_flight *flight)
 
     if (!flight->busy)
         return YOKE_OK;
+    t->crew.at = t->crew.home;
     status = yki_event_wait(&flight->read);
     yki_event_release(&flight->read);
+    /* The first error is told. After it yki_trainer_failed waits for all. */
     for (size_t k = 0; k < t->crew.count; k++) {
-        yoke_status one = yki_event_wait(&flight->device_reads[k]);
-
+        if (status == YOKE_OK) {
+            t->crew.at = k;
+            status = yki_event_wait(&flight->device_reads[k]);
+        }
         yki_event_release(&flight->device_reads[k]);
-        status = status == YOKE_OK ? one : status;
     }
     flight->busy = false;
     YKI_TRY(status);
+    YKI_TRY(yki_landings_check(&t->crew, flight->step));
     t->completed = flight->step;
     YKI_TRY(tell_times(t, flight));
     yki_span_end(t->crew.host_track, begin, "wait for step", flight->step);

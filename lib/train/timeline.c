@@ -80,11 +80,14 @@ trace_all(yoke_trainer *t)
         YKI_TRY(trace_queue(t, k, t->crew.members[k].replica->queue, "commands"));
         YKI_TRY(trace_transfers(t, k));
         YKI_TRY(trace_queue(t, k, t->crew.members[k].side, "sums"));
+        YKI_TRY(trace_queue(t, k, t->crew.members[k].back, "sums of all devices"));
     }
     YKI_TRY(yki_timeline_add_loaders(t, &t->train_loaders));
     YKI_TRY(yki_timeline_add_loaders(t, &t->test_loaders));
     YKI_TRY(yki_timeline_add_loaders(t, &t->predict_loaders));
     YKI_TRY(yki_trace_add_track(trace, YKI_TRACK_HOST, "host", &t->crew.host_track));
+    if (t->crew.landings)
+        YKI_TRY(yki_trace_add_track(trace, YKI_TRACK_HOST, "sums of devices", &t->crew.adds_track));
     if (t->crew.comm)
         YKI_TRY(yki_trace_add_track(trace, YKI_TRACK_EXCHANGE, "all processes",
                                     &t->timeline->together));
@@ -115,7 +118,8 @@ untrace_all(yoke_trainer *t)
 {
     yoke_status status = YOKE_OK, one;
 
-    t->crew.host_track = t->crew.comm_track = NULL;
+    yki_landings_settle(&t->crew);
+    t->crew.host_track = t->crew.comm_track = t->crew.adds_track = NULL;
     for (size_t k = 0; k < t->crew.count; k++) {
         yki_queue *transfer = t->crew.members[k].replica->transfer;
 
@@ -125,6 +129,8 @@ untrace_all(yoke_trainer *t)
         one = transfer ? yki_queue_untrace(transfer) : YOKE_OK;
         status = status == YOKE_OK ? one : status;
         one = t->crew.members[k].side ? yki_queue_untrace(t->crew.members[k].side) : YOKE_OK;
+        status = status == YOKE_OK ? one : status;
+        one = t->crew.members[k].back ? yki_queue_untrace(t->crew.members[k].back) : YOKE_OK;
         status = status == YOKE_OK ? one : status;
     }
     one = untrace_loaders(t, &t->train_loaders);

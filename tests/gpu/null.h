@@ -23,8 +23,9 @@ typedef struct null_counts {
     uint64_t bytes_unpinned; /* of them, those from or to memory of the host that is not pinned */
     uint64_t bytes_in_line;  /* of them, those in a queue with kernels, which wait for them */
     uint64_t markers, flushes;
-    /* Times that the host waits for devices. Waiting for several, with nothing enqueued in between,
-     * is one; asking again and again whether a command is done is waiting, too. */
+    /* Times that the thread which makes steps waits for devices; others may. Waiting for several,
+     * with nothing enqueued in between, is one; asking again and again whether a command is done is
+     * waiting, too. */
     uint64_t stops;
     uint64_t gpu_waits;   /* events of GPUs in clWaitForEvents, where some drivers spin */
     uint64_t arguments;   /* that were set */

@@ -30,9 +30,11 @@ static null_counts counts;
 static FILE *log_file;
 static struct {
     const char *at;
-    size_t size;        /* 0: free */
-} mapped[MOST_MAPPED];  /* buffers that the host sees: it can be sent from there as it is */
-static uint64_t serial; /* of the newest command */
+    size_t size;           /* 0: free */
+} mapped[MOST_MAPPED];     /* buffers that the host sees: it can be sent from there as it is */
+static uint64_t serial;    /* of the newest command */
+static pthread_t stepping; /* the thread that makes the steps, once there are any */
+static bool steps_begun;
 static uint64_t step_began, past; /* the newest command before this step, and the one before */
 
 /* ---- counting and telling ---- */
@@ -95,7 +97,17 @@ begin_step(void)
     pthread_mutex_lock(&lock);
     past = step_began;
     step_began = serial;
+    stepping = pthread_self();
+    steps_begun = true;
     pthread_mutex_unlock(&lock);
+}
+
+/* Time passes for a thread that waits while another one goes on: what it waits for is done, as it
+ * sees it, and nothing is done by that for the thread that makes the steps. */
+static bool
+is_another_thread(void)
+{
+    return steps_begun && !pthread_equal(pthread_self(), stepping);
 }
 
 /* The host waits for a command. Returns whether that is a stop: it is not done, and something was
@@ -106,6 +118,8 @@ is_stop(cl_device_id device, uint64_t command)
     static uint64_t stopped_at;
     bool first = stopped_at != serial;
 
+    if (is_another_thread())
+        return false;
     if (command <= past || command <= device->done)
         return false;
     device->done = command;
@@ -173,6 +187,24 @@ release_event(cl_event event)
     return CL_SUCCESS;
 }
 
+/* An event of the host. Bytes have moved when a command was enqueued, so nothing depends on it. */
+static cl_event CL_API_CALL
+create_user_event(cl_context context, cl_int *error)
+{
+    struct _cl_command_queue none = {.device = context->device};
+    cl_event event = NULL;
+
+    *error = give_event(&none, &event);
+    return event;
+}
+
+static cl_int CL_API_CALL
+set_user_event(cl_event event, cl_int status)
+{
+    (void)event, (void)status;
+    return CL_SUCCESS;
+}
+
 static cl_int CL_API_CALL
 get_event_info(cl_event event, cl_event_info what, size_t size, void *value, size_t *wrote)
 {
@@ -184,12 +216,14 @@ get_event_info(cl_event event, cl_event_info what, size_t size, void *value, siz
     if (what != CL_EVENT_COMMAND_EXECUTION_STATUS)
         return CL_INVALID_VALUE;
     pthread_mutex_lock(&lock);
-    times = asked == event->serial && asked_at == serial ? times + 1 : 0;
-    if (times >= PATIENCE)
-        counts.stops += is_stop(event->device, event->serial);
-    asked = event->serial;
-    asked_at = serial;
-    done = event->serial <= past || event->serial <= event->device->done;
+    if (!is_another_thread()) {
+        times = asked == event->serial && asked_at == serial ? times + 1 : 0;
+        if (times >= PATIENCE)
+            counts.stops += is_stop(event->device, event->serial);
+        asked = event->serial;
+        asked_at = serial;
+    }
+    done = event->serial <= past || event->serial <= event->device->done || is_another_thread();
     pthread_mutex_unlock(&lock);
     NULL_SAY(cl_int, done ? CL_COMPLETE : CL_RUNNING);
 }
@@ -545,6 +579,8 @@ null_fill_queues(cl_icd_dispatch *table)
     table->clGetEventInfo = get_event_info;
     table->clGetEventProfilingInfo = get_event_times;
     table->clWaitForEvents = wait_for_events;
+    table->clCreateUserEvent = create_user_event;
+    table->clSetUserEventStatus = set_user_event;
     table->clCreateCommandQueue = create_queue;
     table->clRetainCommandQueue = retain_queue;
     table->clReleaseCommandQueue = release_queue;

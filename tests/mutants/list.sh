@@ -381,6 +381,8 @@ mutant 'wrong device blamed' lib/team/step.c \
         YKI_TRY(yki_member_run' \
     'crew->at = 0;
         YKI_TRY(yki_member_run' tests/faults/check_team_faults halves
+mutant 'update behind a sum that failed' lib/team/landing.c \
+    'l->bucket == RESULTS && l->whole' 'l->bucket == RESULTS && !l->whole' tests/team/check_landing roots
 mutant 'half an update' lib/team/step.c \
     'crew->updating = true;' 'crew->updating = false;' tests/faults/check_team_faults parts
 mutant 'forecast without the way of inputs' lib/replica/staging.c \
