@@ -4,11 +4,16 @@
  *
  * With them a thread of the host does something in the midst of a device's work, while the one
  * that enqueues goes on. OpenCL calls a gate a user event. Not all drivers have them without bugs:
- * traits.gates tells.
+ * traits.gates tells. Some hold the thread that enqueues a command, or other queues, until the gate
+ * opens. Whoever opens it after that would wait for ever, so each GPU is tried before.
  *
  * A gate never fails. OpenCL promises nothing of what is in a queue behind a command that has
  * failed, and PoCL (3.1) aborts where such a command has no event.
  */
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "device/internal.h"
 #include "device/runtime.h"
 
 yoke_status
@@ -23,13 +28,118 @@ yki_gate_create(yoke_device *device, yki_event *gate)
     return YOKE_OK;
 }
 
-void
-yki_gate_open(const yki_event *gate)
+/* Behind a gate that stays shut the device would wait for ever. */
+static void
+open_gate(cl_event gate)
 {
     enum { TRIES = 3 };
 
-    /* Behind a gate that stays shut the device would wait for ever. */
     for (int i = 0; i < TRIES; i++)
-        if (clSetUserEventStatus(gate->cl, CL_COMPLETE) == CL_SUCCESS)
+        if (clSetUserEventStatus(gate, CL_COMPLETE) == CL_SUCCESS)
             return;
+    yki_log(YOKE_LOG_ERROR, "the driver does not complete an event of the host "
+                            "(clSetUserEventStatus); what waits for it may wait for ever");
+}
+
+void
+yki_gate_open(const yki_event *gate)
+{
+    open_gate(gate->cl);
+}
+
+/* ---- a trial ---- */
+
+/* What a thread opens later, to hold nobody for ever. */
+typedef struct trial {
+    cl_event gate;
+    useconds_t delay;
+    atomic_bool opened;
+} trial;
+
+static void
+open_later(void *user)
+{
+    trial *t = user;
+
+    usleep(t->delay);
+    atomic_store(&t->opened, true);
+    open_gate(t->gate);
+}
+
+/* What is tried: a command behind a gate, and one of another queue meanwhile. */
+typedef struct bench {
+    cl_command_queue queue, other;
+    cl_mem behind, beside;
+} bench;
+
+/* Whether both calls came back, and the other queue did its work, before the gate opened. */
+static bool
+try_gate(cl_context cl, const bench *b, useconds_t delay)
+{
+    static const cl_uint sent = 7; /* read after a failure, too */
+    cl_uint got = 0;
+    trial t = {.delay = delay};
+    yki_thread *thread;
+    cl_int error;
+    bool free;
+
+    t.gate = clCreateUserEvent(cl, &error);
+    if (error != CL_SUCCESS)
+        return false;
+    if (yki_thread_start(open_later, &t, "that tries a gate", &thread) != YOKE_OK) {
+        open_gate(t.gate);
+        clReleaseEvent(t.gate);
+        return false;
+    }
+    free = clEnqueueWriteBuffer(b->queue, b->behind, CL_FALSE, 0, sizeof sent, &sent, 1, &t.gate,
+                                NULL) == CL_SUCCESS &&
+           clFlush(b->queue) == CL_SUCCESS &&
+           clEnqueueReadBuffer(b->other, b->beside, CL_TRUE, 0, sizeof got, &got, 0, NULL, NULL) ==
+               CL_SUCCESS &&
+           !atomic_load(&t.opened);
+    yki_thread_join(thread);
+    free = clEnqueueReadBuffer(b->queue, b->behind, CL_TRUE, 0, sizeof got, &got, 0, NULL, NULL) ==
+               CL_SUCCESS &&
+           got == sent && free;
+    clReleaseEvent(t.gate);
+    return free;
+}
+
+/* A busy machine may hold a thread up, so a later trial takes longer. */
+static bool
+try_gates(cl_context cl, const bench *b)
+{
+    static const useconds_t delays[] = {20000, 80000, 320000};
+
+    for (size_t i = 0; i < YKI_COUNT(delays); i++)
+        if (try_gate(cl, b, delays[i]))
+            return true;
+    return false;
+}
+
+bool
+yki_gate_probe(const yki_root *root, cl_context cl, cl_command_queue queue)
+{
+    cl_uint zeros[1] = {0};
+    const cl_mem_flags flags = CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR;
+    bench b = {.queue = queue};
+    cl_int made, behind, beside;
+    bool good;
+
+    b.other = clCreateCommandQueue(cl, root->id, 0, &made);
+    b.behind = clCreateBuffer(cl, flags, sizeof zeros, zeros, &behind);
+    b.beside = clCreateBuffer(cl, flags, sizeof zeros, zeros, &beside);
+    good = made == CL_SUCCESS && behind == CL_SUCCESS && beside == CL_SUCCESS && try_gates(cl, &b);
+    if (!good)
+        yki_log(YOKE_LOG_INFO,
+                "%s: the driver holds what does not wait for an event of the host; a thread that "
+                "trains on several GPUs waits for sums of gradients",
+                root->info.id);
+    if (beside == CL_SUCCESS)
+        clReleaseMemObject(b.beside);
+    if (behind == CL_SUCCESS)
+        clReleaseMemObject(b.behind);
+    if (made == CL_SUCCESS)
+        clReleaseCommandQueue(b.other);
+    return good;
 }

@@ -378,7 +378,7 @@ yki_root_query(cl_platform_id platform, const char *platform_name, cl_device_id 
     root->costly_events = has_word(extensions, "cl_nv_device_attribute_query");
     yki_free(extensions);
     root->rank = driver_rank(info, type);
-    /* Rusticl and Oclgrind hang (docs/drivers.md). */
+    /* Rusticl and Oclgrind hang (docs/drivers.md). GPUs are tried (probe). */
     root->traits.gates = root->rank != YKI_DRIVER_SIMULATOR && !contains(info->platform, "rusticl");
     identify(root);
     return YOKE_OK;
@@ -585,7 +585,7 @@ try_iterations(cl_context cl, cl_command_queue queue, cl_program program, uint32
 
 /* What a trial found, as the cache keeps it. */
 typedef struct findings {
-    uint32_t direct, limit, bf16, tf32;
+    uint32_t direct, limit, bf16, tf32, gates;
 } findings;
 
 /* Hashes all that the findings may depend on. */
@@ -624,14 +624,21 @@ load_findings(yki_root *root, const char *key)
         root->traits.loop_limit = kept->limit;
         root->traits.bf16 = (yki_dot_unit)kept->bf16;
         root->traits.tf32 = (yki_dot_unit)kept->tf32;
+        root->traits.gates = kept->gates;
     }
     yki_free(data);
     return good;
 }
 
+static bool
+is_gpu(const yki_root *root)
+{
+    return root->info.type == YOKE_DEVICE_GPU;
+}
+
 /* What failed, or may have, is not kept: the next context tries again. */
 static void
-probe(yki_root *root, cl_context cl, const char *key)
+probe(yki_root *root, cl_context cl, bool gates, const char *key)
 {
     bool host = root->traits.host_memory, counted, settled;
     cl_int error;
@@ -642,10 +649,11 @@ probe(yki_root *root, cl_context cl, const char *key)
         root->traits.direct_host = host && try_direct(cl, queue, program);
         counted = try_iterations(cl, queue, program, &root->traits.loop_limit);
         settled = yki_dot_probe(root, cl, queue);
+        root->traits.gates = gates && (!is_gpu(root) || yki_gate_probe(root, cl, queue));
         if (root->context->cache_dir && counted && root->traits.direct_host == host && settled)
             yki_cache_store(root->context, key,
                             &(findings){root->traits.direct_host, root->traits.loop_limit,
-                                        root->traits.bf16, root->traits.tf32},
+                                        root->traits.bf16, root->traits.tf32, root->traits.gates},
                             sizeof(findings));
         clReleaseProgram(program);
     }
@@ -659,17 +667,21 @@ void
 yki_root_probe(yki_root *root)
 {
     yoke_context *context = root->context;
+    bool gates;
     char key[33];
     cl_context cl;
 
     findings_key(root, key);
     pthread_mutex_lock(&context->probe_lock);
+    gates = root->traits.gates;
+    if (!root->probed && is_gpu(root))
+        root->traits.gates = false; /* until it is tried */
     /* A simulator watches every access but does not see those of the host, and each iteration takes
      * it long. */
     if (!root->probed && root->rank != YKI_DRIVER_SIMULATOR && !load_findings(root, key)) {
         cl = probe_context(root);
         if (cl) {
-            probe(root, cl, key);
+            probe(root, cl, gates, key);
             clReleaseContext(cl);
         }
     }

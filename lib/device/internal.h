@@ -240,6 +240,12 @@ yki_dot_unit yki_dot_candidate(const yki_root *root);
  * compiled and did not work. */
 bool yki_dot_probe(yki_root *root, cl_context cl, cl_command_queue queue);
 
+/* ---- gate.c ---- */
+
+/* Tries whether a command that waits for an event of the host holds neither the thread that
+ * enqueues it nor another queue. */
+bool yki_gate_probe(const yki_root *root, cl_context cl, cl_command_queue queue);
+
 /* ---- order.c ---- */
 
 /* Sorts the roots, gives them their ids, and marks the preferred driver of each hardware. */

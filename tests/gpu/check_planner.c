@@ -259,6 +259,33 @@ START_TEST(a_lost_device_fails)
 }
 END_TEST
 
+static bool
+has_gates(void)
+{
+    const yoke_context_options options = {.no_cache = true};
+    yoke_selection *selection;
+    yoke_context *context;
+    bool gates;
+
+    ASSERT_OK(yoke_context_create(&options, &context));
+    ASSERT_OK(yoke_selection_create(context, "gpu:0", NULL, &selection));
+    gates = yki_device_get_traits(yoke_selection_get(selection, 0))->gates;
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+    return gates;
+}
+
+/* A thread that opens a gate after it has enqueued what waits for it would wait for ever. */
+START_TEST(a_driver_that_holds_the_host_at_gates_gets_none)
+{
+    ck_assert(has_gates());
+    driver->set_faults(&(null_faults){.gates_hold = true});
+    test_forget_lines();
+    ck_assert(!has_gates());
+    ck_assert_ptr_nonnull(strstr(test_lines, "waits for sums of gradients"));
+}
+END_TEST
+
 /* An idle GPU is slow, and the host's wait takes longer than a short kernel. */
 START_TEST(short_kernels_are_timed_back_to_back_and_warm)
 {
@@ -405,6 +432,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, a_plan_fails_where_nothing_is_left, 0, 2);
     tcase_add_test(tcase, what_does_not_fit_is_not_joined);
     tcase_add_test(tcase, a_lost_device_fails);
+    tcase_add_test(tcase, a_driver_that_holds_the_host_at_gates_gets_none);
     tcase_add_test(tcase, short_kernels_are_timed_back_to_back_and_warm);
     tcase_add_loop_test(tcase, what_wisdom_knows_stays_within_noise, 0, 2);
     tcase = test_case(suite, "processor");

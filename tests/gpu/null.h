@@ -41,6 +41,7 @@ typedef struct null_faults {
     size_t narrow_group; /* CL_KERNEL_WORK_GROUP_SIZE of this kernel */
     size_t multiple;     /* CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE; 0: 32 */
     bool dead;           /* no command works any more */
+    bool gates_hold;     /* a write that waits for an event of the host holds the host until then */
 } null_faults;
 
 typedef struct null_driver {

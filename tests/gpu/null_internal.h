@@ -93,6 +93,8 @@ struct _cl_event {
     cl_ulong when;
     cl_device_id device;
     uint64_t serial;
+    bool host;        /* of the host, */
+    atomic_bool open; /* which has completed it */
 };
 
 /* Answer a question of OpenCL: `size`, `value` and `wrote` are parameters. */

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "gpu/null_internal.h"
 
@@ -195,14 +196,28 @@ create_user_event(cl_context context, cl_int *error)
     cl_event event = NULL;
 
     *error = give_event(&none, &event);
+    if (event)
+        event->host = true;
     return event;
 }
 
 static cl_int CL_API_CALL
 set_user_event(cl_event event, cl_int status)
 {
-    (void)event, (void)status;
+    (void)status;
+    atomic_store(&event->open, true);
     return CL_SUCCESS;
+}
+
+/* As a driver does that takes commands only once they can run. */
+static void
+hold(cl_uint count, const cl_event *events)
+{
+    enum { MICROSECONDS = 100 };
+
+    for (cl_uint i = 0; i < count && null_injected.gates_hold; i++)
+        while (events[i]->host && !atomic_load(&events[i]->open))
+            usleep(MICROSECONDS);
 }
 
 static cl_int CL_API_CALL
@@ -446,7 +461,7 @@ static cl_int CL_API_CALL
 enqueue_write(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t offset, size_t size,
               const void *from, cl_uint waits, const cl_event *events, cl_event *event)
 {
-    (void)events;
+    hold(waits, events);
     if (null_injected.dead)
         return CL_OUT_OF_RESOURCES;
     if (!lies_inside(memory, offset, size))
