@@ -283,6 +283,122 @@ START_TEST(files)
 }
 END_TEST
 
+/* ---- merges ---- */
+
+enum { LETTERS = 3, MERGES = 40, LONGEST = 12, PIECE = 60, PIECES = 200 };
+
+/* Random merges of three letters. A token is a letter, or what the merge LETTERS below it makes. */
+typedef struct merges {
+    char names[LETTERS + MERGES][LONGEST + 1];
+    int left[MERGES], right[MERGES];
+    int count;
+} merges;
+
+static int
+token_named(const merges *m, const char *name)
+{
+    for (int i = 0; i < LETTERS + m->count; i++)
+        if (strcmp(m->names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static int
+draw(unsigned *state, size_t below)
+{
+    return (int)((size_t)rand_r(state) % below);
+}
+
+static void
+draw_merges(merges *m, unsigned *state)
+{
+    *m = (merges){.names = {"a", "b", "c"}};
+    while (m->count < MERGES) {
+        const size_t tokens = LETTERS + (size_t)m->count;
+        const int left = draw(state, tokens), right = draw(state, tokens);
+        char name[2 * LONGEST + 1];
+
+        snprintf(name, sizeof name, "%s%s", m->names[left], m->names[right]);
+        if (strlen(name) > LONGEST || token_named(m, name) >= 0)
+            continue;
+        strcpy(m->names[tokens], name);
+        m->left[m->count] = left;
+        m->right[m->count++] = right;
+    }
+}
+
+static yoke_tokenizer *
+tokenizer_of(const merges *m)
+{
+    char vocabulary[2048], pairs[2048], json[5000];
+    yoke_tokenizer *t = NULL;
+    int used = 0;
+
+    for (int i = 0; i < LETTERS + MERGES; i++)
+        used += sprintf(vocabulary + used, "%s\"%s\": %d", i ? ", " : "", m->names[i], i);
+    used = 0;
+    for (int i = 0; i < MERGES; i++)
+        used += sprintf(pairs + used, "%s\"%s %s\"", i ? ", " : "", m->names[m->left[i]],
+                        m->names[m->right[i]]);
+    snprintf(json, sizeof json,
+             "{\"pre_tokenizer\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": \"BPE\", "
+             "\"vocab\": {%s}, \"merges\": [%s]}}",
+             vocabulary, pairs);
+    ASSERT_OK(yoke_tokenizer_from_json(json, strlen(json), &t));
+    return t;
+}
+
+/* Looks at all pairs again after each merge. */
+static size_t
+merge_slowly(const merges *m, const char *piece, int32_t tokens[PIECE])
+{
+    size_t count = strlen(piece);
+    int rank = 0;
+
+    for (size_t i = 0; i < count; i++)
+        tokens[i] = piece[i] - 'a';
+    while (rank < MERGES) {
+        size_t at = 0;
+
+        while (at + 1 < count && (tokens[at] != m->left[rank] || tokens[at + 1] != m->right[rank]))
+            at++;
+        if (at + 1 >= count) {
+            rank++;
+            continue;
+        }
+        tokens[at] = LETTERS + rank;
+        memmove(&tokens[at + 1], &tokens[at + 2], (count - at - 2) * sizeof *tokens);
+        count--;
+        rank = 0;
+    }
+    return count;
+}
+
+START_TEST(merges_are_made_by_rank_and_place)
+{
+    unsigned state = (unsigned)_i + 1;
+    yoke_tokenizer *t;
+    merges m;
+
+    draw_merges(&m, &state);
+    t = tokenizer_of(&m);
+    for (int i = 0; i < PIECES; i++) {
+        const size_t length = 1 + (size_t)draw(&state, PIECE), letters = 1 + (size_t)i % LETTERS;
+        char piece[PIECE + 1] = "";
+        int32_t expected[PIECE], *tokens;
+        size_t count;
+
+        for (size_t k = 0; k < length; k++)
+            piece[k] = (char)('a' + draw(&state, letters));
+        ASSERT_OK(yoke_tokenizer_encode(t, piece, length, &tokens, &count));
+        ck_assert_uint_eq(count, merge_slowly(&m, piece, expected));
+        ck_assert_msg(memcmp(tokens, expected, count * sizeof *tokens) == 0, "%s", piece);
+        yoke_free(tokens);
+    }
+    yoke_tokenizer_destroy(t);
+}
+END_TEST
+
 /* ---- texts as samples ---- */
 
 static yoke_dataset *
@@ -513,6 +629,7 @@ test_suite(void)
     tcase_add_loop_test(c, parts_of_large_texts, 0, 3);
     tcase_add_test(c, refused_tokenizers);
     tcase_add_test(c, files);
+    tcase_add_loop_test(c, merges_are_made_by_rank_and_place, 0, 10);
     tcase_add_test(c, windows);
     tcase_add_test(c, short_windows);
     tcase_add_test(c, kept_tokens);

@@ -115,6 +115,10 @@ mutant 'a short window predicts zeros' lib/data/text_dataset.c \
     'field ? -1 : 0' '0' tests/data/check_tokenizer
 mutant 'as many digits as there are' lib/data/pieces.c \
     'run(l, 0, class, digits)' 'run(l, 0, class, digits ? SIZE_MAX : 1)' tests/data/check_tokenizer
+mutant 'of equal pairs the last' lib/data/bpe.c \
+    'a->at < b->at' 'a->at > b->at' tests/data/check_tokenizer
+mutant 'a pair that is another by now' lib/data/bpe.c \
+    '!m || m - t->merges != c.rank' '!m' tests/data/check_tokenizer
 mutant 'a token does not see itself' clkernels/attention_step.cl \
     'at >= length ? 0 : at + 1' 'at >= length ? 0 : at' tests/replica/check_generator
 mutant 'sum of the last block of a cache' clkernels/attention_step.cl \
