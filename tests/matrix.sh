@@ -132,7 +132,7 @@ wanted() {
     face:tests/train/check_granules | face:tests/train/check_any_split | face:tests/train/check_models) ;;
     face:*) return 1 ;;
     # Likewise where a compiler takes most of the time: kernels, what the driver itself does, and
-    # that the pieces fit. Five programs take three times as long as all others here.
+    # that the pieces fit. Five programs that take long are left to rusticl-all.
     rusticl:tests/op/check_canonical | rusticl:tests/op/check_matmul | rusticl:tests/op/check_rows) return 1 ;;
     rusticl:tests/op/check_attention | rusticl:tests/train/check_granules) return 1 ;;
     rusticl:tests/op/* | rusticl:tests/device/* | rusticl:tests/golden/*) ;;
