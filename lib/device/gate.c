@@ -66,22 +66,22 @@ open_later(void *user)
     open_gate(t->gate);
 }
 
-/* What is tried: a command behind a gate, and one of another queue meanwhile. */
-typedef struct bench {
+/* A command behind a gate goes to one queue, and one that waits for nothing to the other. */
+typedef struct trial_queues {
     cl_command_queue queue, other;
     cl_mem behind, beside;
-} bench;
+} trial_queues;
 
 /* Whether both calls came back, and the other queue did its work, before the gate opened. */
 static bool
-try_gate(cl_context cl, const bench *b, useconds_t delay)
+try_gate(cl_context cl, const trial_queues *q, useconds_t delay)
 {
     static const cl_uint sent = 7; /* read after a failure, too */
     cl_uint got = 0;
     trial t = {.delay = delay};
     yki_thread *thread;
     cl_int error;
-    bool free;
+    bool passed;
 
     t.gate = clCreateUserEvent(cl, &error);
     if (error != CL_SUCCESS)
@@ -91,28 +91,28 @@ try_gate(cl_context cl, const bench *b, useconds_t delay)
         clReleaseEvent(t.gate);
         return false;
     }
-    free = clEnqueueWriteBuffer(b->queue, b->behind, CL_FALSE, 0, sizeof sent, &sent, 1, &t.gate,
-                                NULL) == CL_SUCCESS &&
-           clFlush(b->queue) == CL_SUCCESS &&
-           clEnqueueReadBuffer(b->other, b->beside, CL_TRUE, 0, sizeof got, &got, 0, NULL, NULL) ==
-               CL_SUCCESS &&
-           !atomic_load(&t.opened);
+    passed = clEnqueueWriteBuffer(q->queue, q->behind, CL_FALSE, 0, sizeof sent, &sent, 1, &t.gate,
+                                  NULL) == CL_SUCCESS &&
+             clFlush(q->queue) == CL_SUCCESS &&
+             clEnqueueReadBuffer(q->other, q->beside, CL_TRUE, 0, sizeof got, &got, 0, NULL,
+                                 NULL) == CL_SUCCESS &&
+             !atomic_load(&t.opened);
     yki_thread_join(thread);
-    free = clEnqueueReadBuffer(b->queue, b->behind, CL_TRUE, 0, sizeof got, &got, 0, NULL, NULL) ==
-               CL_SUCCESS &&
-           got == sent && free;
+    passed = clEnqueueReadBuffer(q->queue, q->behind, CL_TRUE, 0, sizeof got, &got, 0, NULL,
+                                 NULL) == CL_SUCCESS &&
+             got == sent && passed;
     clReleaseEvent(t.gate);
-    return free;
+    return passed;
 }
 
 /* A busy machine may hold a thread up, so a later trial takes longer. */
 static bool
-try_gates(cl_context cl, const bench *b)
+try_gates(cl_context cl, const trial_queues *q)
 {
     static const useconds_t delays[] = {20000, 80000, 320000};
 
     for (size_t i = 0; i < YKI_COUNT(delays); i++)
-        if (try_gate(cl, b, delays[i]))
+        if (try_gate(cl, q, delays[i]))
             return true;
     return false;
 }
@@ -120,26 +120,26 @@ try_gates(cl_context cl, const bench *b)
 bool
 yki_gate_probe(const yki_root *root, cl_context cl, cl_command_queue queue)
 {
-    cl_uint zeros[1] = {0};
+    cl_uint zero = 0;
     const cl_mem_flags flags = CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR;
-    bench b = {.queue = queue};
+    trial_queues q = {.queue = queue};
     cl_int made, behind, beside;
     bool good;
 
-    b.other = clCreateCommandQueue(cl, root->id, 0, &made);
-    b.behind = clCreateBuffer(cl, flags, sizeof zeros, zeros, &behind);
-    b.beside = clCreateBuffer(cl, flags, sizeof zeros, zeros, &beside);
-    good = made == CL_SUCCESS && behind == CL_SUCCESS && beside == CL_SUCCESS && try_gates(cl, &b);
+    q.other = clCreateCommandQueue(cl, root->id, 0, &made);
+    q.behind = clCreateBuffer(cl, flags, sizeof zero, &zero, &behind);
+    q.beside = clCreateBuffer(cl, flags, sizeof zero, &zero, &beside);
+    good = made == CL_SUCCESS && behind == CL_SUCCESS && beside == CL_SUCCESS && try_gates(cl, &q);
     if (!good)
         yki_log(YOKE_LOG_INFO,
                 "%s: the driver holds what does not wait for an event of the host; a thread that "
                 "trains on several GPUs waits for sums of gradients",
                 root->info.id);
     if (beside == CL_SUCCESS)
-        clReleaseMemObject(b.beside);
+        clReleaseMemObject(q.beside);
     if (behind == CL_SUCCESS)
-        clReleaseMemObject(b.behind);
+        clReleaseMemObject(q.behind);
     if (made == CL_SUCCESS)
-        clReleaseCommandQueue(b.other);
+        clReleaseCommandQueue(q.other);
     return good;
 }
