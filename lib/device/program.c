@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device/cache.h"
 #include "device/internal.h"
@@ -329,17 +330,72 @@ build_binary(const request *want, const void *binary, size_t size, yoke_log_leve
     return YOKE_OK;
 }
 
-/* Copies out all binaries, because drivers check that there is room for each. The driver decides
- * how many there are: PoCL has one for any number of sub-devices. */
-static cl_int
-copy_binaries(cl_program program, const size_t *sizes, size_t count, unsigned char **to,
-              unsigned char **binaries)
+/* What a driver gives when it is asked for the binaries of a program. It decides how many there
+ * are: PoCL has one for any number of sub-devices. */
+typedef struct answer {
+    unsigned char *data; /* all binaries; NULL: the driver gives none */
+    size_t *sizes;
+    size_t count;
+    cl_int error;
+    double seconds; /* that the driver took */
+} answer;
+
+static void
+answer_clear(answer *a)
 {
-    for (size_t i = 0; i < count; i++) {
-        binaries[i] = to[0];
-        to[0] += sizes[i];
+    yki_free(a->data);
+    yki_free(a->sizes);
+}
+
+/* Copies out all binaries, because drivers check that there is room for each. */
+static yoke_status
+copy_binaries(cl_program program, answer *a, size_t total)
+{
+    unsigned char **binaries = yki_alloc(a->count, sizeof *binaries, "the binaries of a program");
+    size_t before = 0;
+
+    a->data = yki_alloc(1, total, "a compiled kernel");
+    if (!a->data || !binaries) {
+        yki_free(binaries);
+        return YOKE_ERROR_OUT_OF_MEMORY;
     }
-    return clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof *binaries, binaries, NULL);
+    for (size_t i = 0; i < a->count; i++) {
+        binaries[i] = a->data + before;
+        before += a->sizes[i];
+    }
+    a->error =
+        clGetProgramInfo(program, CL_PROGRAM_BINARIES, a->count * sizeof *binaries, binaries, NULL);
+    yki_free(binaries);
+    return YOKE_OK;
+}
+
+/* Fails only for lack of memory. */
+static yoke_status
+ask(cl_program program, answer *a)
+{
+    double start = yki_now();
+    size_t bytes = 0, total = 0;
+
+    *a = (answer){.data = NULL};
+    a->error = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, 0, NULL, &bytes);
+    a->count = bytes / sizeof *a->sizes;
+    if (a->error != CL_SUCCESS || !a->count || !kernel_count(program))
+        return YOKE_OK;
+    a->sizes = yki_alloc(a->count, sizeof *a->sizes, "the binaries of a program");
+    if (!a->sizes)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    a->error = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, bytes, a->sizes, NULL);
+    for (size_t i = 0; i < a->count && a->error == CL_SUCCESS; i++)
+        total += a->sizes[i];
+    if (a->error != CL_SUCCESS || !total)
+        return YOKE_OK;
+    YKI_TRY(copy_binaries(program, a, total));
+    a->seconds = yki_now() - start;
+    if (a->error != CL_SUCCESS) {
+        yki_free(a->data);
+        a->data = NULL;
+    }
+    return YOKE_OK;
 }
 
 /* Keeps the program on disk if it can: the first binary that is not empty. *asked receives the
@@ -347,47 +403,20 @@ copy_binaries(cl_program program, const size_t *sizes, size_t count, unsigned ch
 static yoke_status
 store_program(const request *want, cl_program program, double *asked)
 {
-    double start = yki_now();
-    unsigned char *data = NULL, **binaries = NULL, *end;
-    size_t *sizes = NULL, bytes = 0, total = 0, count;
-    yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
-    cl_int error;
+    answer a;
+    yoke_status status = ask(program, &a);
+    size_t begin = 0;
 
-    error = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, 0, NULL, &bytes);
-    count = bytes / sizeof *sizes;
-    if (error != CL_SUCCESS || !count || !kernel_count(program))
-        goto unsupported;
-    sizes = yki_alloc(count, sizeof *sizes, "the binaries of a program");
-    binaries = yki_alloc(count, sizeof *binaries, "the binaries of a program");
-    if (!sizes || !binaries)
-        goto done;
-    error = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, bytes, sizes, NULL);
-    for (size_t i = 0; i < count && error == CL_SUCCESS; i++)
-        total += sizes[i];
-    if (error != CL_SUCCESS || !total)
-        goto unsupported;
-    end = data = yki_alloc(1, total, "a compiled kernel");
-    if (!data)
-        goto done;
-    error = copy_binaries(program, sizes, count, &end, binaries);
-    *asked = yki_now() - start;
-    if (error != CL_SUCCESS)
-        goto unsupported;
-    for (size_t i = 0; i < count; i++)
-        if (sizes[i]) {
-            yki_cache_store(want->space->root->context, want->key, binaries[i], sizes[i]);
+    if (status == YOKE_OK && !a.data)
+        yki_log(YOKE_LOG_DEBUG, "%s: the driver of %s gives no binary to keep (%s)", want->name,
+                want->space->layout, yki_cl_error_name(a.error));
+    for (size_t i = 0; i < a.count && status == YOKE_OK && a.data; begin += a.sizes[i++])
+        if (a.sizes[i]) {
+            yki_cache_store(want->space->root->context, want->key, a.data + begin, a.sizes[i]);
             break;
         }
-    status = YOKE_OK;
-    goto done;
-unsupported:
-    yki_log(YOKE_LOG_DEBUG, "%s: the driver of %s gives no binary to keep (%s)", want->name,
-            want->space->layout, yki_cl_error_name(error));
-    status = YOKE_OK;
-done:
-    yki_free(data);
-    yki_free(binaries);
-    yki_free(sizes);
+    *asked = a.seconds;
+    answer_clear(&a);
     return status;
 }
 
@@ -398,7 +427,7 @@ done:
  * more. Such drivers tend to keep a cache of their own, so that the next process gets its programs
  * from source in no time. yoke measures both:
  *
- * - The time to ask, for each kernel. The first program gives it. The least is kept in the cache,
+ * - The time to ask, for each kernel. At first a trial gives it. The least is kept in the cache,
  *   under a key of the driver.
  * - The time to build again. If asking is expensive, a program leaves a note with its build time in
  *   place of a binary. A later process that finds the note and builds no faster concludes that the
@@ -408,8 +437,6 @@ done:
 
 /* Asking is expensive above so many seconds a kernel: no copy takes longer, no translation less. */
 #define DEAR 0.004
-/* A build of fewer seconds may have come from the driver's cache, so the time to ask is ignored. */
-#define TELLING 0.1
 /* A build is as good as a binary if it takes less than this fraction of the first build, ... */
 #define SOONER 0.5
 /* ... whose time counts as this many seconds at least. */
@@ -431,18 +458,54 @@ asking_key(const request *want, char key[33])
     return status;
 }
 
-/* Loads the seconds to ask for a kernel; negative if unknown. Fails only for lack of memory. */
+/* Measures the seconds to ask, with one small kernel that no driver has in a cache. 0 if the trial
+ * fails: then nothing tells against asking. Fails only for lack of memory. */
+static yoke_status
+measure_asking(const request *want, double *asking)
+{
+    char text[128];
+    const char *source = text;
+    yoke_status status = YOKE_OK;
+    cl_program trial;
+    cl_int error;
+    answer a;
+
+    *asking = 0;
+    snprintf(text, sizeof text,
+             "__kernel void yki_ask(__global ulong *x) { x[0] = 0x%xul << 32 | 0x%xu; }",
+             (unsigned)getpid(), (unsigned)(uint64_t)(yki_now() * 1e6));
+    trial = clCreateProgramWithSource(want->space->cl, 1, &source, NULL, &error);
+    if (error != CL_SUCCESS)
+        return YOKE_OK;
+    if (clBuildProgram(trial, want->id_count, want->ids, "", NULL, NULL) == CL_SUCCESS) {
+        status = ask(trial, &a);
+        *asking = a.seconds;
+        answer_clear(&a);
+    }
+    clReleaseProgram(trial);
+    return status;
+}
+
+/* Loads the seconds to ask for a kernel, or measures and keeps them. Fails only for lack of memory.
+ */
 static yoke_status
 asking_load(const request *want, const char *key, double *asking)
 {
+    yoke_context *context = want->space->root->context;
     size_t size;
     void *data;
+    bool known;
 
-    *asking = -1;
-    YKI_TRY(yki_cache_load(want->space->root->context, key, YOKE_LOG_DEBUG, &data, &size));
-    if (data && size == sizeof *asking)
+    YKI_TRY(yki_cache_load(context, key, YOKE_LOG_DEBUG, &data, &size));
+    known = data && size == sizeof *asking;
+    if (known)
         memcpy(asking, data, sizeof *asking);
     yki_free(data);
+    if (known)
+        return YOKE_OK;
+    YKI_TRY(measure_asking(want, asking));
+    if (*asking > 0)
+        yki_cache_store(context, key, asking, sizeof *asking);
     return YOKE_OK;
 }
 
@@ -479,7 +542,7 @@ keep_program(const request *want, cl_program program, double seconds, double bef
     }
     YKI_TRY(store_program(want, program, &asked));
     asked /= (double)kernels;
-    if (seconds > TELLING && (asking < 0 || asked < asking))
+    if (asked > 0 && asked < asking)
         yki_cache_store(context, key, &asked, sizeof asked);
     return YOKE_OK;
 }

@@ -487,10 +487,11 @@ START_TEST(damaged_entry)
     unsigned entries;
 
     number_builds(0, 6);
-    /* The program, what a trial found, and what a binary cost, if that took long enough to tell. */
+    /* The program, what a trial found, and what a binary costs. */
     entries = overwrite_entries("YOKECLB, but not for long", 25);
     ck_assert_msg(entries >= 1 && entries <= 3, "%u entries", entries);
     reopen(test_selector());
+    make_cheap();
     scratch_log_clear();
     ck_assert_uint_eq(number_builds(0, 6), 1);
     ck_assert_uint_eq(scratch_log_count(YOKE_LOG_WARNING, "ignored"), 1);
@@ -566,6 +567,21 @@ START_TEST(dear_binaries)
     reopen(test_selector());
     ck_assert_msg(pair_builds(21) == 0, "%s", scratch_log());
     ck_assert_uint_eq(scratch_log_count(YOKE_LOG_WARNING, ""), 0);
+}
+END_TEST
+
+/* That asking is dear is known before the first program, also where the driver has all programs in
+ * a cache of its own. */
+START_TEST(dear_binaries_are_never_asked_for)
+{
+    if (!strstr(first_root()->info.platform, "Portable Computing"))
+        TEST_NOT_HERE("it gives its binaries at once");
+    for (int i = 0; i < 3; i++) {
+        close_devices();
+        open_cached(i == 0 ? "one" : "another", test_selector());
+        ck_assert_uint_eq(pair_builds(22), 1);
+        ck_assert_uint_eq(pair_builds(23), 1);
+    }
 }
 END_TEST
 
@@ -844,6 +860,7 @@ test_suite(void)
     tcase_add_test(programs, out_of_memory);
     tcase_add_checked_fixture(cold, set_up_cold, tear_down);
     tcase_add_test(cold, long_compiling);
+    tcase_add_test(cold, dear_binaries_are_never_asked_for);
     tcase_add_checked_fixture(processes, scratch_set_up, scratch_tear_down);
     tcase_set_timeout(processes, 300); /* 32 processes, which a machine may have to run in turn */
     tcase_add_test(processes, many_processes);

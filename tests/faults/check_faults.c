@@ -234,8 +234,9 @@ run_all(void *argument)
 static bool
 may_go_on(const char *call)
 {
+    /* The source is that of a trial, which tells whether to keep binaries. */
     static const char *const keeping[] = {"clGetProgramInfo", "clCreateProgramWithBinary",
-                                          "clBuildProgram"};
+                                          "clBuildProgram", "clCreateProgramWithSource"};
 
     if (!call)
         return true; /* allocations: the loop does not know when; see the counts */

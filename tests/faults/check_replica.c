@@ -125,7 +125,8 @@ may_go_on(const char *call)
 {
     static const char *const keeping[] = {"clGetProgramInfo", "clCreateProgramWithBinary",
                                           "clBuildProgram"};
-    /* A solver whose kernels cannot be made is left out. */
+    /* A solver whose kernels cannot be made is left out. Here gemv is, where yoke has not kept the
+     * binary of its program. */
     static const char *const making[] = {"clGetDeviceInfo",         "clGetPlatformInfo",
                                          "clGetContextInfo",        "clCreateProgramWithSource",
                                          "clCreateKernel",          "clGetKernelInfo",
