@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "device/cache.h"
 #include "support/fault.h"
 #include "support/support.h"
 
@@ -102,6 +103,9 @@ run_all(void *argument)
     status = yoke_context_create(&options, &w.context);
     if (status == YOKE_OK)
         status = yoke_selection_create(w.context, test_selector(), NULL, &w.selection);
+    /* Binaries are kept: most points then find the programs at once. */
+    if (status == YOKE_OK)
+        status = yki_program_set_asking(yoke_selection_get(w.selection, 0), 1e-4);
     hit_while = was_hit() ? FINDING : COMPILING;
     if (status == YOKE_OK)
         status = describe(&w);
