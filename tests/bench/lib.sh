@@ -22,12 +22,12 @@ raw=$work/raw
 mkdir -p "$work"
 
 # bench MODEL[@SIZE] BATCH KEY...: the values of these members, on one line. LAUNCHER are the words
-# that start yoke, OPTIONS more of its own.
+# that start yoke, OPTIONS more of its own; $size_option is what takes a SIZE (--size).
 bench() {
     model=${1%@*} size=${1#"${1%@*}"} batch=$2
     shift 2
     # shellcheck disable=SC2086 # words; no devices, no argument
-    ${LAUNCHER:-} "$yoke" bench "$model" --batch "$batch" ${size:+--size "${size#@}"} \
+    ${LAUNCHER:-} "$yoke" bench "$model" --batch "$batch" ${size:+"${size_option:---size}" "${size#@}"} \
         ${DEVICES:+--devices "$DEVICES"} ${OPTIONS:-} --json >"$raw"
     "$awk" -v keys="$*" '
         { gsub(/[",: ]+/, " "); value[$1] = $2 }

@@ -126,19 +126,24 @@ MODELS = {"tiny": (tiny, (10,), adam), "mlp": (mlp, (784,), adam),
           "mobilenet": (mobilenet, (3, 32, 32), sgd)}
 
 
-def step_of(name, batch, layout, mode, type, processes=1, work=1, device="cpu"):
-    """A function that makes a step, of this process's part of the batch."""
+def task_of(name, batch, device):
+    """A model, inputs, targets, the loss of results and targets, and the optimizer."""
     name, _, size = name.partition("@")
     build, shape, optimizer_of = MODELS[name]
     if size:
         shape = (shape[0], int(size), int(size))
+    model, x = build().to(device), torch.randn(batch, *shape, device=device)
+    y = (torch.randn(batch, 1) if name == "tiny" else torch.randint(10, (batch,))).to(device)
+    loss_of = functional.mse_loss if name == "tiny" else functional.cross_entropy
+    return model, x, y, loss_of, optimizer_of(model.parameters())
+
+
+def step_of(task, name, batch, layout, mode, type, processes=1, work=1, device="cpu"):
+    """A function that makes a step, of this process's part of the batch."""
     torch.manual_seed(0)
-    model, x = build().to(device), torch.randn(batch // processes, *shape, device=device)
+    model, x, y, loss_of, optimizer = task(name, batch // processes, device)
     if layout == "channels_last" and x.dim() == 4:
         model, x = (t.to(memory_format=torch.channels_last) for t in (model, x))
-    y = (torch.randn(len(x), 1) if name == "tiny" else torch.randint(10, (len(x),))).to(device)
-    loss_of = functional.mse_loss if name == "tiny" else functional.cross_entropy
-    optimizer = optimizer_of(model.parameters())
     if processes > 1:
         model = nn.parallel.DistributedDataParallel(model)
 
@@ -169,12 +174,12 @@ def step_of(name, batch, layout, mode, type, processes=1, work=1, device="cpu"):
     return step
 
 
-def measure_gpu(setting, name, batch, seconds):
+def measure_gpu(task, setting, name, batch, seconds):
     """Milliseconds of a queued step."""
     _, layout, mode, type = setting.split(",")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = type == "tf32"
     torch.backends.cudnn.benchmark = True
-    step = step_of(name, batch, layout, mode, type, device="cuda")
+    step = step_of(task, name, batch, layout, mode, type, device="cuda")
 
     def several(count):
         torch.cuda.synchronize()
@@ -190,12 +195,12 @@ def measure_gpu(setting, name, batch, seconds):
     return f"{setting} {1e3 * several(count):.4f}"
 
 
-def measure(setting, name, batch, seconds, processes=1, work=1):
+def measure(task, setting, name, batch, seconds, processes=1, work=1):
     threads, layout, mode, type = setting.split(",")
     if threads == "gpu":
-        return measure_gpu(setting, name, batch, seconds)
+        return measure_gpu(task, setting, name, batch, seconds)
     torch.set_num_threads(int(threads) if processes == 1 else 1)
-    step = step_of(name, batch, layout, mode, type, processes, work)
+    step = step_of(task, name, batch, layout, mode, type, processes, work)
     last = max(step(), step())
     if last < seconds:
         last = step()
@@ -216,7 +221,7 @@ def rank(rank, work, *what):
     os._exit(0)  # destroying the group now and then ends in an abort
 
 
-if __name__ == "__main__":
+def main(task):
     name, batch, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     onednn = re.search(r"MKL-DNN v([0-9.]+)", torch.__config__.show())
     print("version", torch.__version__, onednn[1] if onednn else "-", flush=True)
@@ -224,6 +229,10 @@ if __name__ == "__main__":
         processes = re.match(r"1\+1(x(\d+))?,", setting)
         if processes:
             work = int(processes[2] or 1)
-            torch.multiprocessing.spawn(rank, (work, setting, name, batch, seconds), nprocs=2)
+            torch.multiprocessing.spawn(rank, (work, task, setting, name, batch, seconds), nprocs=2)
         else:
-            print(measure(setting, name, batch, seconds), flush=True)
+            print(measure(task, setting, name, batch, seconds), flush=True)
+
+
+if __name__ == "__main__":
+    main(task_of)

@@ -18,12 +18,12 @@
 # round is not run in the others. What torch.compile makes is kept in the build folder.
 
 . "${YOKE_SRCDIR:?}/tests/bench/lib.sh"
+. "${YOKE_SRCDIR:?}/tests/bench/turns.sh"
 
-rounds=${ROUNDS:-5}
-seconds=${SECONDS_EACH:-1}
 cases=${CASES:-tiny:32 mlp:64 mlp:256 simplecnn:64 simplecnn:256 lenet:256 resnet18:32 resnet18:64
     resnet50@64:16 mobilenet:64}
-export TORCHINDUCTOR_CACHE_DIR="${TORCHINDUCTOR_CACHE_DIR:-$YOKE_BUILDDIR/tests/bench/inductor}"
+goals='tiny 4 mlp 3 simplecnn 5 lenet 3 resnet18 2.5'
+program=torch
 
 # settings_of MODEL: those of PyTorch that make a difference to it; layouts are of images, and
 # bfloat16 is for information
@@ -39,109 +39,21 @@ settings_of() {
     done
 }
 
-# worthwhile MODEL BATCH: of its settings, those that are not known to be slow
-worthwhile() {
-    # shellcheck disable=SC2046 # one a line
-    printf '%s\n' ${SETTINGS:-$(settings_of "$1")} | "$awk" -v model="$1" -v batch="$2" -v samples="$samples" '
-        function type(setting) { sub(/.*,/, "", setting); return setting }
-        BEGIN {
-            while ((getline <samples) > 0)
-                if ($1 == model && $2 == batch && $3 ~ /,/ && !($3 in first)) {
-                    first[$3] = $4
-                    t = type($3)
-                    if (!(t in best) || $4 < best[t]) best[t] = $4
-                }
-        }
-        !($1 in first) || first[$1] <= 1.5 * best[type($1)]'
-}
-
-measure_case() {
-    step=$(bench "$1" "$2" step_ms)
-    echo "$1 $2 yoke $step" >>"$samples"
-    # shellcheck disable=SC2046 # one a line
-    ask torch "$1" "$2" "$seconds" $(worthwhile "$1" "$2")
-    while read -r setting value; do
-        echo "$1 $2 $setting $value"
-    done <"$raw" >>"$samples"
-}
-
-measure() {
-    peer torch
-    for round in $(seq "$rounds"); do
-        for case in $cases; do
-            echo "round $round: $case" >&2
-            measure_case "${case%:*}" "${case#*:}"
-        done
-    done
-}
-
-# One line a case: model batch, yoke's median least greatest, PyTorch's fastest setting and its
-# three, the ratio and its least and greatest over rounds, the goal, the rounds, and the fastest
-# setting of bfloat16 with its time. What is not there is "-".
-summarize() {
-    "$awk" "$statistics"'
-        BEGIN { split("tiny 4 mlp 3 simplecnn 5 lenet 3 resnet18 2.5", g, " ")
-                for (i = 1; i in g; i += 2) goal[g[i]] = g[i + 1] }
-        $3 == "version" { next }
-        {
-            id = $1 SUBSEP $2
-            if (!(id in seen)) { seen[id] = 1; order[++cases] = id }
-            key = id SUBSEP $3
-            times[key] = times[key] " " $4
-            if (!(key in count)) settings[id] = settings[id] " " $3
-            count[key]++
-        }
-        # The setting of this type with the least median, or "-".
-        function fastest(id, type,    n, s, i, m, best) {
-            best = "-"
-            n = split(settings[id], s, " ")
-            for (i = 1; i <= n; i++) {
-                if (s[i] !~ type "$") continue
-                m = median(times[id, s[i]])
-                if (best == "-" || m < least) { best = s[i]; least = m }
-            }
-            return best
-        }
-        END {
-            for (c = 1; c <= cases; c++) {
-                split(order[c], name, SUBSEP)
-                half = fastest(order[c], "bfloat16"); half_time = half == "-" ? "-" : least
-                best = fastest(order[c], "float32")
-                ours = median(times[order[c], "yoke"]); our_low = low; our_high = high
-                theirs = median(times[order[c], best]); their_low = low; their_high = high
-                n = split(times[order[c], "yoke"], a, " ")
-                split(times[order[c], best], b, " ")
-                ratios = ""
-                for (i = 1; i <= n && i in b; i++) ratios = ratios " " b[i] / a[i]
-                median(ratios)
-                print name[1], name[2], ours, our_low, our_high, best, theirs, their_low, their_high,
-                    theirs / ours, low, high, (name[1] in goal ? goal[name[1]] : "-"), n, half, half_time
-            }
-        }' "$samples"
-}
-
 table() {
     echo
-    "$awk" '$3 == "version" {
-        printf "PyTorch %s with oneDNN %s, ", $4, $5; exit }' "$samples"
+    version
     cat <<'END'
 the fastest in float32 of 1 or 2 threads, default layout or channels_last
 (cl), eager mode or torch.compile (compile). bfloat16 (autocast, 2 threads) is information.
 END
-    conditions "$(sort -n -k14,14 "$work/summary" | "$awk" '
-        NR == 1 { least = $14 } { most = $14 } END { print least (most > least ? " to " most : "") }')"
+    rounds_and_machine
     cat <<'END'
 Least and greatest in brackets; times are the ratio of the medians, and of single rounds.
 
 | model, batch | yoke, ms | PyTorch, ms | fastest with | times PyTorch | goal | bfloat16, ms |
 | --- | --- | --- | --- | --- | --- | --- |
 END
-    "$awk" "$statistics"'
-        function words(setting,    s) {
-            split(setting, s, ",")
-            return s[1] " thread" (s[1] > 1 ? "s" : "") (s[2] == "channels_last" ? ", cl" : "") \
-                (s[3] == "compile" ? ", compile" : "")
-        }
+    "$awk" "$statistics$words"'
         {
             model = $1; if (sub(/@/, " at ", model)) model = model "x" substr(model, index(model, " at ") + 4)
             printf "| %s %s | %s (%s-%s) | %s (%s-%s) | %s | **%.1f** (%.1f-%.1f) | %s%s | %s |\n",

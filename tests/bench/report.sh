@@ -18,6 +18,7 @@ last=$(echo 2 3 1 | cut -d' ' -f$((turn % 3 + 1)))
 echo "{
   \"model\": \"$2\",
   \"step_ms\": $last,
+  \"peak_fraction\": 0.75,
   \"gflops\": 0.5
 }"
 END
@@ -41,7 +42,7 @@ done
 END
 chmod +x "$work/python"
 printf 'before\n<!-- bench-peers: begin -->\nold\n<!-- bench-peers: end -->\nbetween\n' >"$work/page.md"
-for part in ranks tensorflow growth; do
+for part in ranks tensorflow growth gpt; do
     printf '<!-- bench-%s: begin -->\n<!-- bench-%s: end -->\n' $part $part
 done >>"$work/page.md"
 echo after >>"$work/page.md"
@@ -82,15 +83,21 @@ says '| lenet 256 | 2.00 (1.00-3.00) | 10.0 (10.0-10.0) | 2 threads, cl, compile
 says 'PyTorch 2.15 with oneDNN 3.13, '
 says 'goal: **5.00**; goal 3.35.'
 ! grep -q '^old$' "$work/page.md"
-# What was slow in the first round is not run again: 12 settings, a version and yoke, then one of
-# each type.
-test "$(wc -l <"$work/peers.samples")" -eq 22
+# What was slow in the first round is not run again: 12 settings, a version and two lines of yoke,
+# then one of each type.
+test "$(wc -l <"$work/peers.samples")" -eq 25
 grep -q '<rect x="140"' "$work/peers.svg"
 # A case without a goal has its size, and no part in the mean.
 rm "$YOKE.turn"
 run peers ROUNDS=1 CASES='resnet50@64:16 tiny:32'
 says '| resnet50 at 64x64 16 | 2.00 (2.00-2.00) | 10.0 (10.0-10.0) | 2 threads, cl, compile | **5.0** (5.0-5.0) |  | 4.00 |'
 says 'goal: **10.00**; goal 3.35.'
+
+# 4 samples of 64 tokens in 2 ms and in 10; the goal of the case is that of 64 tokens alone.
+rm "$YOKE.turn"
+run gpt ROUNDS=3 CASES='gpt2@64:4 gpt2@512:2'
+says '| gpt2, 4 x 64 | 128000 (85333-256000) | 0.75 | 8533 (8533-8533) | 2 threads | **15.0** (10.0-30.0) | 3 | 64000 |'
+says '| 1.5 | 256000 |'
 
 # 2, 3, 1, 2, 3 ms are whole, parts, slow with even shares and by speed, and two processes.
 rm "$YOKE.turn"
