@@ -319,6 +319,49 @@ START_TEST(source_of_a_trial)
 }
 END_TEST
 
+/* Kernels of trials that compile, and compute something else: the unit is not used, and why is
+ * said.
+ */
+START_TEST(a_unit_that_miscomputes_is_refused)
+{
+    static const char lanes[] =
+        "#include \"dot.cl\"\n"
+        "__kernel YKI_GROUP(1, 1) void yki_dot_probe(__global const uint *a,\n"
+        "    __global const uint *b, __global float *c)\n"
+        "{\n"
+        "    for (int i = 0; i < W; i++)\n"
+        "        c[i] += a[0] == b[i] ? 2.f : 1.f;\n"
+        "}\n"
+        "DOT_END\n";
+    static const char tile[] = "__kernel YKI_GROUP(128, 1) void yki_tile_probe(__global float *a,\n"
+                               "    __global float *b, __global float *c)\n"
+                               "{\n"
+                               "    c[get_local_id(0)] = a[0] + b[0] + 0.5f;\n"
+                               "}\n";
+    const yki_dot_unit candidate = yki_dot_candidate(first_root());
+    const yki_device_traits *traits;
+    yoke_device_info info;
+
+    close_devices();
+    setenv("YOKE_CL_DIR", scratch_dir(), 1);
+    scratch_write(scratch_path("dot_probe.cl"), lanes, sizeof lanes - 1);
+    scratch_write(scratch_path("tile_probe.cl"), tile, sizeof tile - 1);
+    scratch_log_clear();
+    open_cached("other", test_selector());
+    traits = yki_device_get_traits(first_device());
+    if (traits->bf16 == YKI_DOT_FMA) /* simulators: none is tried */
+        return;
+    ck_assert_int_eq(traits->bf16, YKI_DOT_ROUNDED);
+    ck_assert_int_eq(traits->tf32, YKI_DOT_ROUNDED_TF32);
+    ck_assert_uint_eq(
+        scratch_log_count(YOKE_LOG_INFO, "as it should; products are made without it") > 0,
+        candidate != YKI_DOT_ROUNDED);
+    ASSERT_OK(yoke_device_get_info(first_device(), &info));
+    ck_assert_str_eq(info.bf16, "");
+    ck_assert_str_eq(info.tf32, "");
+}
+END_TEST
+
 /* An included file takes part in the key, has its own names in messages, and may be the user's. */
 START_TEST(source_includes)
 {
@@ -840,6 +883,7 @@ test_suite(void)
     tcase_add_test(programs, unknown_file);
     tcase_add_test(programs, source_override);
     tcase_add_test(programs, source_of_a_trial);
+    tcase_add_test(programs, a_unit_that_miscomputes_is_refused);
     tcase_add_test(programs, source_includes);
     tcase_add_test(programs, table);
     tcase_add_test(programs, outlives_its_parents);

@@ -9,7 +9,8 @@
  * compare.awk compares two such files. $RANK_DEVICES holds a selector for each rank, with blanks
  * between; the last is for all that follow. $RANK_WISDOM likewise has files of wisdom; then how
  * each rank computes is printed. With $SEQUENCES samples are sequences, of another length in each
- * step. With $SHARD devices divide the weights; plans take at most $RECOMPUTE bytes.
+ * step. With $PRECISION products are rounded wherever they can be. With $SHARD devices divide the
+ * weights; plans take at most $RECOMPUTE bytes.
  *
  * WHO WHAT WHERE: rank WHO is struck by WHAT (kill, stop, exit) in step 5: before it, or in its
  * reduction; or, with WHERE "save", while rank 0 writes a checkpoint to the folder FILE-save. Other
@@ -856,6 +857,8 @@ main(int argc, char **argv)
     /* Solvers that are measured differ from run to run, and so does what fits. */
     if (options.recompute_bytes)
         options.level = YOKE_PLAN_ESTIMATE;
+    options.precision = getenv("PRECISION");
+    options.strict = options.precision != NULL;
     options.optimizer = yoke_adam(0.01f);
     check(yoke_trainer_create(team, g, &options, &t));
     if (options.wisdom)

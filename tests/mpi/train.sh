@@ -97,6 +97,11 @@ export SEQUENCES=1
 mv "$work/one" "$work/one-image"
 same one 1 cpu:0 even
 same sequences 2 "cpu:0/2 cpu:0/2.0" 3,1,2
+# Products of numbers rounded to bfloat16.
+export PRECISION=bf16
+same one 1 cpu:0 even
+same rounded 2 "cpu:0/2 cpu:0/2.0" 3,1,2
+unset PRECISION
 mv "$work/one-image" "$work/one"
 unset SEQUENCES
 

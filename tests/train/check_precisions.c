@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_precisions.c - training with products in bfloat16: it learns as well as in float32, sees a
+ * NaN and an infinite number as that does, and explain says what multiplies.
+ *
+ * `strict` rounds wherever it can, so devices without a unit run the emulation.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/opened.h"
+#include "support/scratch.h"
+#include "train/runs.h"
+#include "train/trainer.h"
+
+static bool
+is_slow(void)
+{
+    return devices.slow;
+}
+
+/* The tasks of a trainer's plans that round to bfloat16. */
+static size_t
+count_rounded(const yoke_trainer *t)
+{
+    size_t count = 0;
+
+    for (size_t k = 0; k < t->crew.count; k++) {
+        const yki_plan *plan = t->crew.members[k].replica->training;
+
+        for (size_t i = 0; i < plan->task_count; i++)
+            count +=
+                plan->tasks[i].solver && plan->tasks[i].solver->numerical_class == YKI_CLASS_BF16;
+    }
+    return count;
+}
+
+/* ---- quality ---- */
+
+enum { SEEDS = 5, FEW = 3, CONTEXT = 32 };
+
+typedef struct subject {
+    const char *name;
+    bool text;
+    yoke_zoo_options sizes;
+    int64_t epochs;
+    float rate;
+} subject;
+
+static const subject subjects[] = {
+    {"mlp", false, {.input = {3, 0, {1, 8, 8}}, .classes = 10}, 4, 0.03f},
+    {"simplecnn", false, {.input = {3, 0, {1, 8, 8}}, .classes = 10}, 2, 0.03f},
+    {"gpt",
+     true,
+     {.width = 32, .layers = 2, .heads = 2, .context = CONTEXT, .vocabulary = 256},
+     1,
+     0.003f},
+};
+
+static yoke_dataset *
+open_data(const subject *s, yoke_data_part part)
+{
+    const char *top = getenv("YOKE_SRCDIR");
+    yoke_dataset *data;
+    char path[1024], *text;
+    size_t size;
+
+    ck_assert_msg(top != NULL, "YOKE_SRCDIR is not set: run by make check");
+    if (!s->text) {
+        snprintf(path, sizeof path, "%s/examples/data", top);
+        ASSERT_OK(yoke_dataset_open(path, &(yoke_dataset_open_options){.part = part}, &data));
+        return data;
+    }
+    snprintf(path, sizeof path, "%s/COPYING", top);
+    text = scratch_read(path, &size);
+    scratch_write(scratch_path("text"), text, size);
+    free(text);
+    ASSERT_OK(yoke_dataset_open_text(
+        scratch_path("text"), &(yoke_text_options){.context = CONTEXT, .part = part}, &data));
+    return data;
+}
+
+/* Trains from a seed, and gives the loss of data that were not trained on. */
+static double
+learn(const subject *s, const char *precision, uint32_t seed)
+{
+    yoke_trainer_options o = {.batch = 16,
+                              .level = YOKE_PLAN_ESTIMATE,
+                              .strict = true,
+                              .seed = seed,
+                              .precision = precision,
+                              .optimizer = s->text ? yoke_adam(s->rate) : yoke_sgd(s->rate, 0.9f)};
+    yoke_dataset *data = open_data(s, YOKE_PART_TRAIN), *test = open_data(s, YOKE_PART_TEST);
+    yoke_result result;
+    yoke_trainer *t;
+    yoke_graph *g;
+    yoke_team *team;
+
+    ASSERT_OK(yoke_zoo(s->name, &s->sizes, &g));
+    ASSERT_OK(yoke_team_create(devices.context, devices.selector, NULL, &team));
+    ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
+    ck_assert_int_eq(count_rounded(t) > 0, precision != NULL);
+    ASSERT_OK(yoke_trainer_fit(t, data, NULL, &(yoke_fit_options){.epochs = s->epochs}));
+    ASSERT_OK(yoke_trainer_evaluate(t, test, &result));
+    yoke_trainer_destroy(t);
+    yoke_team_destroy(team);
+    yoke_graph_destroy(g);
+    yoke_dataset_destroy(data);
+    yoke_dataset_destroy(test);
+    return result.loss;
+}
+
+/* Seeds differ by what they begin with and by the order of samples. What bfloat16 changes is less
+ * than that, for each seed and on the whole. */
+START_TEST(bfloat16_learns_as_float32)
+{
+    const subject *s = &subjects[_i];
+    const int seeds = test_is_thorough() ? SEEDS : FEW;
+    double full[SEEDS], half[SEEDS], least = HUGE_VAL, most = 0, mean = 0;
+
+    if (is_slow())
+        TEST_NOT_HERE("it takes a simulator too long");
+    for (int i = 0; i < seeds; i++) {
+        full[i] = learn(s, NULL, (uint32_t)i);
+        half[i] = learn(s, "bf16", (uint32_t)i);
+        printf("# %s, seed %d: %.4f in float32, %.4f in bfloat16\n", s->name, i, full[i], half[i]);
+        least = fmin(least, full[i]);
+        most = fmax(most, full[i]);
+        mean += half[i] / seeds;
+    }
+    ck_assert_msg(least <= mean && mean <= most, "%s: %g on average, float32 from %g to %g",
+                  s->name, mean, least, most);
+    for (int i = 0; i < seeds; i++)
+        ck_assert_msg(fabs(half[i] - full[i]) <= most - least,
+                      "%s, seed %d: %g, float32 %g, and all of them from %g to %g", s->name, i,
+                      half[i], full[i], least, most);
+}
+END_TEST
+
+/* ---- numbers that are none ---- */
+
+/* A step with one number of the input set. Gives the loss, and whether weights changed. */
+static bool
+step_with(const char *precision, float number, double *loss)
+{
+    team_run run = {.selector = devices.selector, .net = TEAM_REGRESSION, .precision = precision};
+    yoke_trainer *t = team_trainer(devices.context, &run);
+    team_outcome before, after;
+    yoke_result result;
+    yoke_feed feeds[2];
+    bool same;
+
+    ck_assert_int_eq(count_rounded(t) > 0, precision != NULL);
+    ASSERT_OK(team_step(&run, t, 0, NULL));
+    ASSERT_OK(yoke_trainer_wait(t));
+    ASSERT_OK(team_read(t, &before));
+    ck_assert_uint_eq(team_feeds(&run, 24, 24, feeds), 2);
+    ((float *)(size_t)feeds[0].data)[31] = number;
+    ASSERT_OK(yoke_trainer_step(t, 24, feeds, 2, &result));
+    ASSERT_OK(team_read(t, &after));
+    same = team_same_bits(&before, &after);
+    team_free(&before);
+    team_free(&after);
+    yoke_trainer_destroy(t);
+    *loss = result.loss;
+    return !same;
+}
+
+/* tanh makes a number of an infinite sum, in any precision; of NaN it makes NaN. */
+START_TEST(what_is_no_number_arrives_as_in_float32)
+{
+    static const float inputs[] = {1, NAN, INFINITY, -INFINITY};
+    double full, half;
+
+    for (size_t d = 0; d < devices.count; d++)
+        if (!yki_device_get_traits(devices.device[d])->inf_nan)
+            TEST_NOT_HERE("a device has no NaN");
+    for (size_t i = 0; i < YKI_COUNT(inputs); i++) {
+        const bool changed = step_with(NULL, inputs[i], &full);
+
+        ck_assert_int_eq(step_with("bf16", inputs[i], &half), changed);
+        ck_assert_int_eq(changed, isfinite(full));
+        ck_assert_msg(isfinite(half) == isfinite(full) &&
+                          (!isfinite(full) || fabs(half - full) < 0.02 * full),
+                      "%g: a loss of %g, in float32 %g", (double)inputs[i], half, full);
+        ck_assert(isfinite(full) != (i == 1));
+    }
+}
+END_TEST
+
+/* ---- what explain says ---- */
+
+START_TEST(explain_names_the_unit)
+{
+    team_run run = {.selector = devices.selector, .net = TEAM_MLP, .any_class = true};
+    yoke_device_info info;
+    yoke_trainer *t;
+    char wanted[200];
+
+    run.precision = "bf16";
+    t = team_trainer(devices.context, &run);
+    ASSERT_OK(yoke_device_get_info(devices.device[0], &info));
+    test_forget_lines();
+    ASSERT_OK(yoke_trainer_explain(t, test_keep_line, NULL));
+    if (devices.count > 1) /* the team decides for all */
+        snprintf(wanted, sizeof wanted, "precision bf16: %s does ", info.id);
+    else if (info.bf16[0])
+        snprintf(wanted, sizeof wanted, "products in bfloat16, by %s\n", info.bf16);
+    else
+        snprintf(wanted, sizeof wanted,
+                 "precision bf16: %s does 0 of 5 products in bfloat16; it has no unit for that\n",
+                 info.id);
+    ck_assert_msg(strstr(test_lines, wanted), "no \"%s\" in\n%s", wanted, test_lines);
+    ck_assert_int_eq(count_rounded(t) > 0, info.bf16[0] != '\0' || devices.count > 1);
+    yoke_trainer_destroy(t);
+    run.precision = NULL;
+    t = team_trainer(devices.context, &run);
+    test_forget_lines();
+    ASSERT_OK(yoke_trainer_explain(t, test_keep_line, NULL));
+    ck_assert_msg(!strstr(test_lines, "precision"), "%s", test_lines);
+    yoke_trainer_destroy(t);
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("precisions");
+    TCase *tcase = test_case(suite, "precisions");
+
+    tcase_add_checked_fixture(tcase, open_devices_in_scratch, leave_devices);
+    tcase_add_loop_test(tcase, bfloat16_learns_as_float32, 0, (int)YKI_COUNT(subjects));
+    tcase_add_test(tcase, what_is_no_number_arrives_as_in_float32);
+    tcase_add_test(tcase, explain_names_the_unit);
+    return suite;
+}
