@@ -13,6 +13,8 @@ export RANK_DEVICES=""
 
 # ---- a rank that stops while rank 0 writes: beside all that follows ----
 
+# On a busy machine a rank that compiles might be taken for lost, so all is compiled before.
+launch 3 "$work/before" 1 48 even || fail "one step: exit $launch_status"
 watchful
 for who in 0 1; do
     aside lost $who noticed 3 "$work/kept-stop$who" 0 48 even $who stop save
