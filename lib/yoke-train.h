@@ -468,7 +468,8 @@ typedef struct yoke_trainer_options {
     yoke_optimizer optimizer; /* all zero: SGD with rate 0.01 */
     int64_t batch;            /* samples of a step, over the whole team; 0: 32 */
     uint32_t seed;            /* of initial values, dropout and the order of samples */
-    uint32_t accumulate;      /* micro-batches of a step, one after the other; 0: 1 */
+    uint32_t accumulate;      /* micro-batches of a step, one after the other, or, with places,
+                               * several at a time; 0: 1 */
     const char *shares;       /* "auto", "even" or weights, "80,20"; NULL: "auto" */
     yoke_reproducible_choice reproducible;
     bool strict;           /* no Winograd */
@@ -482,7 +483,8 @@ typedef struct yoke_trainer_options {
     uint64_t bucket_bytes;       /* of gradients that are summed at once; 0: yoke chooses */
     yoke_recompute_choice recompute;
     yoke_type state_type; /* as in yoke_replica_options */
-    bool no_overlap;      /* several processes send gradients after backward, not during it */
+    bool no_overlap;      /* several processes send gradients after backward, not during it; with
+                           * places, one micro-batch is done before the next one begins */
     yoke_core_groups_choice core_groups;
     const char *precision; /* as in yoke_replica_options */
     int64_t granule; /* with ANY_SPLIT: samples that one device computes together; 0: yoke chooses

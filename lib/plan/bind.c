@@ -8,6 +8,8 @@
 static yoke_status
 make_chunks(yki_plan *plan)
 {
+    if (plan->memory)
+        return YOKE_OK;
     plan->chunks.buffers =
         yki_alloc(plan->chunks.count, sizeof *plan->chunks.buffers, "a plan's chunks");
     if (!plan->chunks.buffers)
@@ -20,6 +22,15 @@ make_chunks(yki_plan *plan)
     return YOKE_OK;
 }
 
+/* The plan that has the buffer of a value which outlives a run; NULL: this one. */
+static const yki_plan *
+keeper(const yki_plan *plan, const yki_value *value)
+{
+    if (value->storage != YKI_STORE_KEPT)
+        return NULL;
+    return !value->node && plan->options.packer ? plan->options.packer : plan->memory;
+}
+
 static yoke_status
 make_buffer(yki_plan *plan, yki_value *value)
 {
@@ -27,6 +38,10 @@ make_buffer(yki_plan *plan, yki_value *value)
 
     if (value->alias >= 0 || value->storage == YKI_STORE_LENT)
         return YOKE_OK;
+    if (keeper(plan, value)) {
+        value->buffer = keeper(plan, value)->values[value - plan->values].buffer;
+        return YOKE_OK;
+    }
     if (value->storage == YKI_STORE_POOLED) {
         YKI_TRY(yki_buffer_view(plan->running.pool, value->offset, value->size, &value->buffer));
     } else if (value->storage == YKI_STORE_ARENA) {
@@ -34,9 +49,6 @@ make_buffer(yki_plan *plan, yki_value *value)
             return YOKE_OK;
         YKI_TRY(yki_buffer_view(plan->chunks.buffers[value->chunk], value->offset, value->size,
                                 &value->buffer));
-    } else if (plan->options.packer && !value->node) {
-        value->buffer = plan->options.packer->values[value - plan->values].buffer;
-        return YOKE_OK;
     } else {
         YKI_TRY(yki_buffer_create(device, value->size, 0,
                                   value->node ? value->node->name : "a prepared operand",
@@ -88,7 +100,7 @@ make_commit(yki_plan *plan, const yki_weight *state, yki_buffer *next, yki_kerne
     YKI_TRY(yki_plan_update_kernel(plan, "yki_commit_state", kernel));
     YKI_TRY(yki_kernel_set_buffer(*kernel, 0, next));
     YKI_TRY(yki_kernel_set_buffer(*kernel, 1, state->value));
-    YKI_TRY(yki_kernel_set_buffer(*kernel, 2, plan->step_values));
+    YKI_TRY(yki_kernel_set_buffer(*kernel, 2, yki_plan_update_values(plan)));
     return yki_kernel_set_int(*kernel, 3, (int64_t)(state->size / 4));
 }
 
@@ -177,7 +189,7 @@ yki_plan_bind(yki_plan *plan)
     YKI_TRY(
         yki_buffer_create(device, sizeof(yki_step_values), 0, "step values", &plan->step_values));
     YKI_TRY(yki_buffer_touch(plan->queue, plan->step_values));
-    if (plan->running.pool_size) {
+    if (plan->running.pool_size && !plan->memory) {
         YKI_TRY(yki_buffer_create(device, plan->running.pool_size, 0, "statistics",
                                   &plan->running.pool));
         YKI_TRY(yki_buffer_touch(plan->queue, plan->running.pool));

@@ -26,11 +26,6 @@
 
 #include "plan/again.h"
 
-/* Assumed where nothing was measured. Only their ratio counts, as long as nothing else is known. */
-#define GUESSED_FLOPS_PER_SECOND 2e11
-#define GUESSED_BYTES_PER_SECOND 2e10
-#define GUESSED_LAUNCH           2e-6
-
 enum {
     STARTS = 6,       /* choices from which a search begins; all but the first cut the network */
     AIMS = 8,         /* how often the aim is lowered where packing needs more than the bound */
@@ -452,46 +447,13 @@ search(budget *b, uint64_t most)
 
 /* ---- what is known of the tasks ---- */
 
-/* Guesses the time of a task from its work, or from its operands where that is unknown. */
-static double
-guess(const budget *b, const yki_task *task)
-{
-    const yki_extents max = yki_task_extents(task, b->plan->options.max);
-    const yki_recipe *r = &task->recipe;
-    double flops = (double)yki_expr_value(r->call_flops, max), bytes = 0;
-
-    for (size_t k = 0; k < r->launch_count; k++)
-        flops += (double)yki_expr_value(r->launches[k].flops, max);
-    for (uint32_t s = 0; s < yki_problem_operands(&task->problem); s++)
-        bytes += (double)b->plan->values[task->slots[s]].size;
-    return YKI_MAX(flops / GUESSED_FLOPS_PER_SECOND, bytes / GUESSED_BYTES_PER_SECOND) +
-           GUESSED_LAUNCH * (double)r->launch_count;
-}
-
-/* Fills in the times of the tasks. Guesses are scaled so that they agree with what was measured. */
+/* Fills in the times of the tasks. */
 static void
 find_seconds(budget *b)
 {
-    double measured = 0, guessed = 0;
-
-    b->plan->recomputed.measured = true;
-    for (size_t t = 0; t < b->plan->task_count; t++) {
-        const yki_task *task = &b->plan->tasks[t];
-
-        if (!task->solver)
-            continue;
-        b->seconds[t] = guess(b, task);
-        measured += task->seconds;
-        guessed += task->seconds > 0 ? b->seconds[t] : 0;
-        b->plan->recomputed.measured &= task->seconds > 0;
-    }
-    for (size_t t = 0; t < b->plan->task_count; t++) {
-        if (guessed > 0)
-            b->seconds[t] *= measured / guessed;
-        if (b->plan->tasks[t].seconds > 0)
-            b->seconds[t] = b->plan->tasks[t].seconds;
+    b->plan->recomputed.measured = yki_plan_find_seconds(b->plan, b->seconds);
+    for (size_t t = 0; t < b->plan->task_count; t++)
         b->plan->recomputed.whole += b->seconds[t];
-    }
 }
 
 static void

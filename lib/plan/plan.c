@@ -120,6 +120,26 @@ yki_plan_create(yki_weights *weights, yki_queue *queue, const yki_plan_options *
     return YOKE_OK;
 }
 
+/* Forgets what a twin has from its plan, and from the one whose memory it uses. */
+static void
+give_back(yki_plan *twin)
+{
+    for (size_t t = 0; t < twin->task_count; t++) {
+        twin->tasks[t].recipe.launches = NULL;
+        twin->tasks[t].recipe.launch_count = 0;
+    }
+    if (twin->memory) {
+        twin->chunks.buffers = NULL;
+        twin->running.pool = NULL;
+    }
+    twin->chunks.sizes = NULL;
+    twin->running.list = NULL;
+    twin->late.list = NULL;
+    twin->node_value = twin->unmerged = NULL;
+    memset(&twin->asked, 0, sizeof twin->asked);
+    memset(&twin->sets, 0, sizeof twin->sets);
+}
+
 void
 yki_plan_destroy(yki_plan *plan)
 {
@@ -131,9 +151,12 @@ yki_plan_destroy(yki_plan *plan)
         for (size_t i = 0; task->kernels && i < task->recipe.launch_count; i++)
             yki_kernel_destroy(task->kernels[i]);
         yki_free(task->kernels);
-        yki_recipe_clear(&task->recipe);
     }
     yki_plan_withdraw_buckets(plan);
+    if (plan->twin_of)
+        give_back(plan);
+    for (size_t t = 0; t < plan->task_count; t++)
+        yki_recipe_clear(&plan->tasks[t].recipe);
     for (size_t v = 0; v < plan->value_count; v++)
         if (plan->values[v].owned)
             yki_buffer_destroy(plan->values[v].buffer);

@@ -371,6 +371,8 @@ typedef struct yki_plan {
         size_t count, capacity;
     } sets; /* taken, of the solvers whose tunings are sets of parameters */
     yki_asked asked;
+    struct yki_plan *twin_of; /* the plan whose tasks these are; NULL: none (twin.c), */
+    struct yki_plan *memory;  /* and the one whose memory it uses; NULL: its own */
 } yki_plan;
 
 /* Makes a plan. The plan retains `weights`. `queue` and the pointers in `options` must outlive the
@@ -378,6 +380,12 @@ typedef struct yki_plan {
 yoke_status yki_plan_create(yki_weights *weights, yki_queue *queue, const yki_plan_options *options,
                             yki_plan **plan);
 void yki_plan_destroy(yki_plan *plan);
+/* Makes a twin of a bound plan (twin.c), which is destroyed before it. `memory`: the plan or
+ * another twin of it, which outlives this one and is never under way together with it; NULL: memory
+ * of its own. lent[i]: the buffer of the value of node i, where it crosses; NULL: as in the plan.
+ * Waits. */
+yoke_status yki_plan_twin(yki_plan *plan, yki_plan *memory, yki_buffer *const *lent,
+                          yki_plan **twin);
 /* Returns the buffer of an input, an output, a sum over the batch, or a gradient by an input; NULL
  * if the plan has no value for the node. The layout is plain, and the plan keeps the buffer. */
 yki_buffer *yki_plan_buffer(const yki_plan *plan, const yoke_node *node);
@@ -468,6 +476,12 @@ yki_stop yki_plan_gather(const yki_plan *plan, size_t index);
 int32_t yki_plan_next_gather(const yki_plan *plan, int32_t task);
 /* The most bytes of whole buckets of weights that have memory at a time. */
 uint64_t yki_plan_gathered_bytes(const yki_plan *plan);
+
+/* ---- seconds.c ---- */
+
+/* Fills in the seconds of each task at the largest extents. Returns whether all are measured; those
+ * that are not are guessed, in proportion to those that are. The tasks must have recipes. */
+bool yki_plan_find_seconds(const yki_plan *plan, double *seconds);
 
 /* ---- print.c ---- */
 
@@ -581,6 +595,12 @@ int32_t yki_value_root(const yki_plan *plan, int32_t value);
 yoke_status yki_plan_update_kernel(const yki_plan *plan, const char *name, yki_kernel **kernel);
 /* Returns the work-items in a group of such a kernel, if it does not have just one. */
 uint32_t yki_plan_update_group(const yki_plan *plan);
+/* Returns the step values that the optimizer completes: a twin's plan has them. */
+static inline yki_buffer *
+yki_plan_update_values(const yki_plan *plan)
+{
+    return plan->twin_of ? plan->twin_of->step_values : plan->step_values;
+}
 /* Gives the buffers of a bound task's slots. */
 void yki_plan_slots(const yki_plan *plan, const yki_task *task, yki_buffer *slots[YKI_MAX_SLOTS]);
 

@@ -140,7 +140,7 @@ yki_plan_bind_running(yki_plan *plan)
     YKI_TRY(yki_plan_update_kernel(plan, "yki_commit_running", &update->kernel));
     YKI_TRY(yki_kernel_set_buffer(update->kernel, 0, update->pool));
     YKI_TRY(yki_kernel_set_buffer(update->kernel, 1, plan->weights->state_bucket.values));
-    YKI_TRY(yki_kernel_set_buffer(update->kernel, 2, plan->step_values));
+    YKI_TRY(yki_kernel_set_buffer(update->kernel, 2, yki_plan_update_values(plan)));
     YKI_TRY(yki_kernel_set_buffer(update->kernel, 3, update->table));
     return yki_kernel_set_int(update->kernel, 4, (int64_t)update->rows);
 }

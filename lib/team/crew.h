@@ -26,6 +26,7 @@
  *   sharding.c       parts of the optimizer's state, of the gradients, and of the weights
  *   shard_level.c    chooses what is divided
  *   stages.c         runs a graph with places on several devices
+ *   pipeline.c       the same with several micro-batches at a time; pipeline_order.c: their order
  */
 #ifndef YKI_CREW_H
 #define YKI_CREW_H
@@ -285,7 +286,7 @@ typedef struct yki_crew_options {
     int64_t granule;        /* samples of a granule; 0: the bits may depend on the split */
     size_t granules;        /* of a step, at most */
     yoke_wire_choice wire;  /* with granules */
-    uint32_t micro_batches; /* with granules: likewise */
+    uint32_t micro_batches; /* likewise */
     bool rechecks;          /* with granules: some are computed twice and compared */
     float average;          /* see yki_updater_options */
     yoke_shard_choice shard;
@@ -588,6 +589,9 @@ yoke_status yki_member_begin(yki_crew *crew, yki_member *member, yki_plan *plan,
 yoke_status yki_member_run(yki_crew *crew, yki_member *member, yki_plan *plan, yki_section section,
                            size_t end);
 
+/* Enqueues that the gradients of a micro-batch are added to those of the ones before; of the first
+ * one (crew->buckets.first) they replace what is there. */
+yoke_status yki_member_accumulate(yki_crew *crew, yki_member *member, bool last);
 /* Enqueues forward and backward of micro-batch `index` of `count`. The caller has set n and first
  * of each member and given the inputs. */
 yoke_status yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_factor);

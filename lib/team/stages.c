@@ -12,8 +12,8 @@
  *
  * Parameters, their gradients and the optimizer's state stay on the device of their
  * place. Each device updates its own parameters, with the loss's count and, for
- * clipping, the norms of all devices. One batch goes through at a time: pipelines
- * over micro-batches would need a buffer for each crossing and micro-batch.
+ * clipping, the norms of all devices. One batch goes through at a time; pipeline.c
+ * lets several micro-batches through.
  */
 #include <string.h>
 

@@ -21,6 +21,7 @@ struct yki_stages {
     yki_route routes[2];   /* of evaluation, of training */
     yki_buffer **owned;    /* buffers of crossings */
     size_t owned_count, owned_capacity;
+    struct yki_pipeline *pipeline; /* NULL: one micro-batch follows the other */
 };
 
 /* Checks that all places of the graph are bound, that the team binds no others, and that nothing

@@ -223,21 +223,16 @@ yki_member_begin(yki_crew *crew, yki_member *m, yki_plan *plan, uint32_t index, 
     return yki_plan_begin(plan, (yki_extents){m->n, crew->length});
 }
 
-/* Adds the gradients of this micro-batch to those of the ones before. */
-static yoke_status
-accumulate(yki_crew *crew, bool last)
+yoke_status
+yki_member_accumulate(yki_crew *crew, yki_member *m, bool last)
 {
-    for (size_t k = 0; k < crew->count; k++) {
-        yki_member *m = &crew->members[k];
-
-        for (size_t b = 0; b < crew->buckets.count; b++) {
-            if (!m->accumulated[b])
-                continue;
-            if (!crew->sharding.gradients)
-                YKI_TRY(accumulate_bucket(crew, m, b));
-            if (last)
-                YKI_TRY(mark_complete(crew, m, b));
-        }
+    for (size_t b = 0; b < crew->buckets.count; b++) {
+        if (!m->accumulated[b])
+            continue;
+        if (!crew->sharding.gradients)
+            YKI_TRY(accumulate_bucket(crew, m, b));
+        if (last)
+            YKI_TRY(mark_complete(crew, m, b));
     }
     return YOKE_OK;
 }
@@ -292,8 +287,8 @@ yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_
     }
     YKI_TRY(run_apart(crew, YKI_FORWARD, &crew->times.forward));
     YKI_TRY(run_apart(crew, YKI_BACKWARD, &crew->times.backward));
-    if (accumulates)
-        YKI_TRY(accumulate(crew, last));
+    for (size_t k = 0; k < crew->count && accumulates; k++)
+        YKI_TRY(yki_member_accumulate(crew, &crew->members[k], last));
     if (crew->members[crew->home].results)
         YKI_TRY(yki_crew_results(crew, false, index > 0));
     if (!last)
@@ -420,7 +415,7 @@ update_member(yki_crew *crew, yki_member *m, yki_queue *queue)
     if (m->index_in_group == 0)
         YKI_TRY(yki_granules_commit(crew, m, queue));
     if (m->index_in_group == 0)
-        YKI_TRY(yki_plan_commit_states_on(r->training, queue));
+        YKI_TRY(yki_plan_commit_states_on(crew->stages ? r->newest : r->training, queue));
     if (crew->groups[m->group].count > 1) {
         yki_event_release(&m->updated);
         YKI_TRY(yki_queue_marker(queue, YKI_NO_WAIT, &m->updated));

@@ -6,6 +6,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "team/pipeline.h"
 #include "team/sharding.h"
 #include "team/stages.h"
 #include "train/capacity.h"
@@ -275,7 +276,9 @@ yoke_trainer_explain(yoke_trainer *t, void (*line)(void *user, const char *text)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_explain: line is NULL");
     if (t->crew.stages)
         yki_stages_explain(&t->crew, &to);
-    else
+    if (yki_pipeline_exists(&t->crew))
+        yki_pipeline_explain(&t->crew, &to);
+    if (!t->crew.stages)
         yki_shares_explain(t->shares, &to);
     yki_core_groups_explain(&t->core_groups, &to);
     yki_crew_explain_classes(&t->crew, &to);

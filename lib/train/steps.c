@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "team/stages.h"
+#include "team/pipeline.h"
 #include "train/trainer.h"
 
 /* ---- failures ---- */
@@ -450,12 +450,37 @@ begin_micro_batch(yoke_trainer *t, const yki_step *step, int64_t index)
     return first;
 }
 
+/* A step whose micro-batches are enqueued by a pipeline. */
+typedef struct piped {
+    yoke_trainer *trainer;
+    const yki_step *step;
+} piped;
+
+static yoke_status
+load_piped(void *user, size_t k, yki_plan *plan, uint32_t index)
+{
+    const piped *p = user;
+    yoke_trainer *t = p->trainer;
+    const int64_t count = t->options.accumulate;
+    yki_member *m = &t->crew.members[k];
+
+    m->first = 0;
+    for (int64_t i = 0; i < (int64_t)index; i++)
+        m->first += yki_micro_batch_size(p->step->n, count, i);
+    m->n = yki_micro_batch_size(p->step->n, count, index);
+    return load_plan(t, k, plan, p->step->load, p->step->user);
+}
+
 /* Enqueues all micro-batches of a step. */
 static yoke_status
 run_micro_batches(yoke_trainer *t, const yki_step *step)
 {
     const int64_t count = t->options.accumulate;
+    piped all = {t, step};
+    const yki_pipeline_source source = {load_piped, &all};
 
+    if (yki_pipeline_exists(&t->crew))
+        return yki_pipeline_run(&t->crew, &source, rate_factor(t));
     for (int64_t p = 0; p < count; p++)
         YKI_TRY(run_micro_batch(t, step, (uint32_t)p, begin_micro_batch(t, step, p),
                                 yki_micro_batch_size(step->n, count, p)));

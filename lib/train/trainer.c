@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "team/pipeline.h"
 #include "team/stages.h"
 #include "train/history.h"
 #include "train/trainer.h"
@@ -261,6 +262,8 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
     options.most = t->counts + team->first;
     options.micro_batch = micro_batch;
     YKI_TRY(yki_crew_create(team, t->graph, &options, &t->crew));
+    if (t->crew.stages && t->graph->loss && options.accumulates && !o->no_overlap)
+        YKI_TRY(yki_pipeline_create(&t->crew, t->options.accumulate));
     if (o->recheck && t->graph->loss)
         YKI_TRY(yki_recheck_create(&t->crew));
     return yki_crew_divide_state(&t->crew, &options);
@@ -439,6 +442,7 @@ yoke_trainer_destroy(yoke_trainer *t)
     yki_history_clear(t);
     yki_free(t->history.epochs);
     yki_recheck_destroy(&t->crew);
+    yki_pipeline_destroy(&t->crew);
     yki_crew_destroy(&t->crew);
     yoke_team_destroy(t->team);
     yki_shares_destroy(t->shares);

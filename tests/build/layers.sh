@@ -31,7 +31,7 @@ plan     plan/plan.h
 data     data/adapter_file.h data/dataset.h data/json.h data/graph_json.h data/onnx.h data/safetensors.h data/shards.h data/weights_file.h
 shares   shares/shares.h shares/ranges.h
 replica  replica/updater.h replica/replica.h replica/loader.h replica/model.h
-team     team/team.h team/crew.h team/sharding.h team/stages.h
+team     team/team.h team/crew.h team/sharding.h team/stages.h team/pipeline.h
 train
 '
 

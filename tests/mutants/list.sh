@@ -44,6 +44,30 @@ mutant 'unflushed queue' lib/device/queue.c \
     if (error != CL_SUCCESS)
         return' $team slices
 
+# ---- stages ----
+
+pipeline=tests/team/check_pipeline
+
+mutant 'backward of two micro-batches at once' lib/team/pipeline_order.c \
+    's->p->legs[*leg].backward ||' '' $pipeline order
+mutant 'one micro-batch too many under way' lib/team/pipeline_order.c \
+    'micro_batch - s->left[member] >= s->p->depth[member]' \
+    'micro_batch - s->left[member] > s->p->depth[member]' $pipeline order
+mutant 'a leg before what it reads' lib/team/pipeline_order.c \
+    's->done[made] != micro_batch + 1' 's->done[made] == 0' $pipeline order
+mutant 'micro-batches in the memory of one' lib/team/pipeline.c \
+    'while (p->width % count)
+        count++;' 'count = 1;' $pipeline bits
+mutant 'gradients of the last micro-batch alone' lib/team/pipeline.c \
+    'crew->buckets.first = micro_batch == 0;' 'crew->buckets.first = true;' $pipeline bits
+mutant 'statistics of another micro-batch' lib/team/step.c \
+    'crew->stages ? r->newest : r->training' 'r->training' $pipeline bits
+mutant 'value on its way written over' lib/team/pipeline.c \
+    'k < p->members && micro_batch >= p->width;' 'k < p->members && micro_batch > p->micro_batches;' \
+    $pipeline bits
+mutant 'gradients that forward writes' lib/team/pipeline.c \
+    'if (plan->values[task->slots[s]].bucket)' 'if (plan->values[task->slots[s]].bucket && 0)' $pipeline bits
+
 # ---- sequences ----
 
 mutant 'positions of rows that are not there' clkernels/flat.cl \

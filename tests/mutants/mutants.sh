@@ -56,7 +56,8 @@ build() {
     objects=$2.o
     case $2 in
     *check_team* | *check_classes | *check_comm | *check_fit | *check_core_groups | *check_capacity | \
-        *check_any_split | *check_granules | *check_recheck | *check_shards | *check_memory | *check_landing)
+        *check_any_split | *check_granules | *check_recheck | *check_shards | *check_memory | *check_landing | \
+        *check_pipeline)
         objects="$objects tests/train/runs.o"
         ;;
     esac

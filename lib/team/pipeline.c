@@ -1,0 +1,709 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pipeline.c - runs the micro-batches of a step through the stages of a graph, so that members
+ * compute at the same time, each with another micro-batch.
+ *
+ * A member has a twin of its plan (plan/twin.c) for each micro-batch that may be under way
+ * anywhere, and what crosses has a buffer for each. Not all twins have memory of their own: what
+ * backward reads of forward stays only as often as the member itself has micro-batches under way,
+ * which for the last stage is once.
+ *
+ * All turns of a step are enqueued in one order, found when the pipeline is made. A queue waits for
+ * what a turn reads right before that turn, not earlier. Where two members share no memory, the
+ * sender reads the value into host memory, and the host waits for that before the receiver's turn.
+ * Each member adds up gradients and running statistics in the order of the micro-batches, so the
+ * bits are those of one micro-batch after the other.
+ */
+#include <string.h>
+
+#include "team/pipeline.h"
+#include "team/stages.h"
+
+/* The tasks of a leg. */
+typedef struct span {
+    yki_section section;
+    size_t begin, end;
+} span;
+
+/* A value of one micro-batch on its way from one member to another. */
+typedef struct passage {
+    yki_buffer *source, *target; /* the same where memory is shared */
+    yki_buffer *staging;         /* pinned, of the sender; NULL: memory is shared */
+    bool owns_source, owns_target;
+    yki_event made, taken; /* the receiver may take it; `staging` may be written again */
+} passage;
+
+typedef struct yki_pipeline {
+    size_t members;
+    uint32_t micro_batches;
+    uint32_t width;  /* micro-batches under way anywhere */
+    uint32_t *depth; /* by member: under way there */
+    yki_leg *legs;
+    span *spans; /* by leg */
+    size_t leg_count, leg_capacity, span_capacity;
+    size_t *first_leg, *last_leg; /* by member */
+    size_t home_leg;              /* behind which loss and metrics are known */
+    size_t crossings;
+    size_t *makers,
+        *takers;       /* by crossing: the leg behind which it leaves, before which it comes */
+    passage *passages; /* by crossing, then by member for the totals; and by micro-batch */
+    bool totals;       /* running statistics follow each micro-batch */
+    yki_plan **plans;  /* by member and micro-batch; the first is the replica's */
+    yki_turn *turns;
+    yki_event *left; /* by member and micro-batch: behind its last leg */
+    double seconds;  /* of a step, by the times of tasks */
+    bool measured;   /* all of these */
+} yki_pipeline;
+
+/* ---- legs ---- */
+
+static bool
+computes(const yki_plan *plan, yki_section section, size_t begin, size_t end)
+{
+    for (size_t t = begin; t < end; t++)
+        if (plan->tasks[t].section == section && plan->tasks[t].solver)
+            return true;
+    return false;
+}
+
+/* Whether a task writes the gradient of a parameter. A loss may be one with the gradients of the
+ * layer before it; then forward does. */
+static bool
+writes_gradients(const yki_plan *plan, const yki_task *task)
+{
+    for (uint32_t s = task->problem.input_count; s < yki_problem_operands(&task->problem); s++)
+        if (plan->values[task->slots[s]].bucket)
+            return true;
+    return false;
+}
+
+static bool
+begins_backward(const yki_plan *plan, const span *s)
+{
+    if (s->section == YKI_BACKWARD)
+        return true;
+    for (size_t t = s->begin; t < s->end; t++)
+        if (plan->tasks[t].section == s->section && writes_gradients(plan, &plan->tasks[t]))
+            return true;
+    return false;
+}
+
+static yoke_status
+add_leg(yki_pipeline *p, const yki_crew *crew, size_t member, span s)
+{
+    const yki_crossings *all = &crew->stages->placed.crossings[true];
+
+    YKI_TRY(yki_grow((void **)&p->legs, &p->leg_capacity, p->leg_count + 1, sizeof *p->legs,
+                     "a pipeline"));
+    YKI_TRY(yki_grow((void **)&p->spans, &p->span_capacity, p->leg_count + 1, sizeof *p->spans,
+                     "a pipeline"));
+    p->legs[p->leg_count] = (yki_leg){.member = (uint32_t)member};
+    p->spans[p->leg_count] = s;
+    for (size_t i = 0; i < p->crossings; i++)
+        if (all->list[i].to == member && p->makers[i] != SIZE_MAX && p->takers[i] == SIZE_MAX)
+            p->takers[i] = p->leg_count;
+    p->leg_count++;
+    return YOKE_OK;
+}
+
+/* Gives a crossing the newest leg of its sender in the section, or one without tasks. */
+static yoke_status
+add_maker(yki_pipeline *p, const yki_crew *crew, size_t crossing, span here)
+{
+    const uint32_t from = crew->stages->placed.crossings[true].list[crossing].from;
+    size_t leg = p->leg_count;
+
+    while (leg > 0 &&
+           !(p->legs[leg - 1].member == from && p->spans[leg - 1].section == here.section))
+        leg--;
+    if (leg == 0) {
+        YKI_TRY(add_leg(p, crew, from, here));
+        leg = p->leg_count;
+    }
+    p->makers[crossing] = leg - 1;
+    return YOKE_OK;
+}
+
+/* Cuts a section of all members where values cross. Backward of a member ends with a leg, even if
+ * it has no tasks: it adds up gradients. */
+static yoke_status
+add_section(yki_pipeline *p, const yki_crew *crew, yki_section section)
+{
+    const yki_route *route = &crew->stages->routes[true];
+    size_t *at = yki_alloc(p->members, sizeof *at, "a pipeline");
+    yoke_status status = at ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+
+    for (size_t i = 0; i < p->crossings && status == YOKE_OK; i++) {
+        const size_t *ends = route->ends + i * p->members;
+
+        if (route->sections[i] != section)
+            continue;
+        for (size_t k = 0; k < p->members && status == YOKE_OK; k++) {
+            if (ends[k] <= at[k])
+                continue;
+            if (computes(crew->members[k].replica->training, section, at[k], ends[k]))
+                status = add_leg(p, crew, k, (span){section, at[k], ends[k]});
+            at[k] = ends[k];
+        }
+        if (status == YOKE_OK)
+            status = add_maker(p, crew, i, (span){section, 0, 0});
+    }
+    for (size_t k = 0; k < p->members && status == YOKE_OK; k++) {
+        const yki_plan *plan = crew->members[k].replica->training;
+
+        if (section == YKI_BACKWARD || computes(plan, section, at[k], plan->task_count))
+            status = add_leg(p, crew, k, (span){section, at[k], plan->task_count});
+    }
+    yki_free(at);
+    return status;
+}
+
+/* Finds what legs of a member's plan take. */
+static yoke_status
+time_legs(yki_pipeline *p, const yki_plan *plan, size_t member)
+{
+    double *seconds = yki_alloc(plan->task_count, sizeof *seconds, "times of tasks");
+
+    if (!seconds)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    p->measured &= yki_plan_find_seconds(plan, seconds);
+    for (size_t j = 0; j < p->leg_count; j++)
+        for (size_t t = p->spans[j].begin; p->legs[j].member == member && t < p->spans[j].end; t++)
+            p->legs[j].seconds += plan->tasks[t].section == p->spans[j].section ? seconds[t] : 0;
+    yki_free(seconds);
+    return YOKE_OK;
+}
+
+static yoke_status
+make_legs(yki_pipeline *p, const yki_crew *crew)
+{
+    for (size_t i = 0; i < p->crossings; i++)
+        p->makers[i] = p->takers[i] = SIZE_MAX;
+    YKI_TRY(add_section(p, crew, YKI_FORWARD));
+    p->home_leg = SIZE_MAX;
+    for (size_t j = 0; j < p->leg_count; j++)
+        p->home_leg = p->legs[j].member == crew->home ? j : p->home_leg;
+    YKI_TRY(add_section(p, crew, YKI_BACKWARD));
+    p->measured = true;
+    for (size_t k = 0; k < p->members; k++) {
+        const yki_plan *plan = crew->members[k].replica->training;
+        bool backward = false;
+
+        YKI_TRY(time_legs(p, plan, k));
+        for (size_t j = 0; j < p->leg_count; j++)
+            if (p->legs[j].member == k)
+                p->legs[j].backward = backward |= begins_backward(plan, &p->spans[j]);
+    }
+    for (size_t j = p->leg_count; j-- > 0;)
+        p->first_leg[p->legs[j].member] = j;
+    for (size_t j = 0; j < p->leg_count; j++)
+        p->last_leg[p->legs[j].member] = j;
+    return YOKE_OK;
+}
+
+/* ---- how many micro-batches are under way ---- */
+
+/* A member needs one micro-batch for itself and one for each member that comes behind it. */
+static void
+find_depths(yki_pipeline *p, uint32_t most)
+{
+    p->width = 0;
+    for (size_t k = 0; k < p->members; k++) {
+        uint32_t depth = 1;
+
+        for (size_t other = 0; other < p->members; other++)
+            depth +=
+                p->first_leg[other] > p->first_leg[k] && p->last_leg[other] != p->first_leg[other];
+        p->depth[k] = YKI_MIN(depth, most);
+        p->width = YKI_MAX(p->width, p->depth[k]);
+    }
+}
+
+/* How many of a member's twins have memory of their own: enough for its depth, and so many that
+ * micro-batches which share it are never under way together. */
+static uint32_t
+memories(const yki_pipeline *p, size_t member)
+{
+    uint32_t count = p->depth[member];
+
+    while (p->width % count)
+        count++;
+    return count;
+}
+
+static yoke_status
+find_order(yki_pipeline *p)
+{
+    yki_need *needs = yki_alloc(p->crossings, sizeof *needs, "a pipeline");
+    yki_order_problem problem = {.legs = p->legs,
+                                 .leg_count = p->leg_count,
+                                 .needs = needs,
+                                 .depth = p->depth,
+                                 .members = p->members,
+                                 .width = p->width,
+                                 .micro_batches = p->micro_batches};
+    yoke_status status;
+
+    yki_free(p->turns);
+    p->turns = yki_alloc(p->leg_count * p->micro_batches, sizeof *p->turns, "a pipeline");
+    for (size_t j = 0; needs && j < p->leg_count; j++)
+        for (size_t i = 0; i < p->crossings; i++)
+            if (p->takers[i] == j)
+                needs[problem.need_count++] = (yki_need){(uint32_t)j, (uint32_t)p->makers[i]};
+    status = needs && p->turns ? yki_pipeline_order(&problem, p->turns, &p->seconds)
+                               : YOKE_ERROR_OUT_OF_MEMORY;
+    yki_free(needs);
+    return status;
+}
+
+/* ---- buffers and twins ---- */
+
+static yki_space *
+space_of(const yki_crew *crew, size_t member)
+{
+    return yki_device_space(yoke_team_get_device(crew->team, member));
+}
+
+/* The newest statistics of the loss go from its member to all, itself too. */
+static void
+ends_of(const yki_pipeline *p, const yki_crew *crew, size_t i, size_t *from, size_t *to)
+{
+    const yki_crossing *c = crew->stages->placed.crossings[true].list;
+
+    *from = i < p->crossings ? c[i].from : crew->home;
+    *to = i < p->crossings ? c[i].to : i - p->crossings;
+}
+
+/* A parameter does not change in a step: one buffer serves all micro-batches. */
+static bool
+is_constant(const yki_pipeline *p, const yki_crew *crew, size_t i)
+{
+    const yki_crossing *c = crew->stages->placed.crossings[true].list;
+
+    return i < p->crossings && c[i].node->role == YKI_ROLE_PARAMETER;
+}
+
+static yoke_status
+make_crossing(const yki_pipeline *p, const yki_crew *crew, size_t i, uint32_t at)
+{
+    const yki_crossing *c = &crew->stages->placed.crossings[true].list[i];
+    passage *one = &p->passages[i * p->width + at];
+
+    one->source = c->source;
+    one->target = c->target;
+    if (at == 0 || is_constant(p, crew, i))
+        return YOKE_OK;
+    if (i > 0 && c[-1].node == c->node) {
+        one->source = p->passages[(i - 1) * p->width + at].source;
+    } else {
+        YKI_TRY(yki_buffer_create(yoke_team_get_device(crew->team, c->from),
+                                  yki_buffer_size(c->source), 0, c->node->name, &one->source));
+        one->owns_source = true;
+    }
+    if (c->target == c->source) {
+        one->target = one->source;
+        return YOKE_OK;
+    }
+    YKI_TRY(yki_buffer_create(yoke_team_get_device(crew->team, c->to), yki_buffer_size(c->target),
+                              0, c->node->name, &one->target));
+    one->owns_target = true;
+    return YOKE_OK;
+}
+
+static yoke_status
+make_total(const yki_pipeline *p, const yki_crew *crew, size_t member, uint32_t at)
+{
+    passage *one = &p->passages[(p->crossings + member) * p->width + at];
+
+    one->target = crew->members[member].totals;
+    if (member > 0) {
+        one->source = p->passages[p->crossings * p->width + at].source;
+        return YOKE_OK;
+    }
+    one->owns_source = true;
+    return yki_buffer_create(yoke_team_get_device(crew->team, crew->home), crew->pairs * 8, 0,
+                             "results of the team", &one->source);
+}
+
+static yoke_status
+make_passages(yki_pipeline *p, const yki_crew *crew)
+{
+    const size_t count = p->crossings + (p->totals ? p->members : 0);
+
+    p->passages = yki_alloc(count * p->width, sizeof *p->passages, "a pipeline");
+    if (!p->passages)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        for (uint32_t at = 0; at < p->width; at++) {
+            passage *one = &p->passages[i * p->width + at];
+            size_t from, to;
+
+            ends_of(p, crew, i, &from, &to);
+            YKI_TRY(i < p->crossings ? make_crossing(p, crew, i, at) : make_total(p, crew, to, at));
+            if (space_of(crew, from) != space_of(crew, to))
+                YKI_TRY(yki_buffer_create(yoke_team_get_device(crew->team, from),
+                                          yki_buffer_size(one->source), YKI_BUFFER_PINNED,
+                                          "values on their way", &one->staging));
+        }
+    return YOKE_OK;
+}
+
+/* Makes the twins of one member. `lent` has room for a buffer of each node. */
+static yoke_status
+make_twins(yki_pipeline *p, const yki_crew *crew, size_t member, yki_buffer **lent)
+{
+    const yki_crossings *all = &crew->stages->placed.crossings[true];
+    yki_plan **plans = p->plans + member * p->width;
+
+    plans[0] = crew->members[member].replica->training;
+    for (uint32_t at = 1; at < p->width; at++) {
+        const uint32_t apart = memories(p, member);
+
+        memset(lent, 0, plans[0]->node_count * sizeof *lent);
+        for (size_t i = 0; i < all->count; i++) {
+            const passage *one = &p->passages[i * p->width + at];
+
+            if (all->list[i].from == member)
+                lent[all->list[i].node->id] = one->source;
+            if (all->list[i].to == member)
+                lent[all->list[i].node->id] = one->target;
+        }
+        YKI_TRY(yki_plan_twin(plans[0], at < apart ? NULL : plans[at % apart], lent, &plans[at]));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+make_all_twins(yki_pipeline *p, yki_crew *crew)
+{
+    yki_buffer **lent =
+        yki_alloc(crew->members[0].replica->training->node_count, sizeof *lent, "a pipeline");
+    yoke_status status = lent ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+
+    for (size_t k = 0; k < p->members && status == YOKE_OK; k++) {
+        crew->at = k;
+        status = make_twins(p, crew, k, lent);
+    }
+    yki_free(lent);
+    return status;
+}
+
+/* ---- making ---- */
+
+/* Whether a state takes its next value from a task, which the micro-batch behind would read too
+ * early. Running statistics do not. */
+static bool
+has_early_states(const yki_plan *plan)
+{
+    for (size_t i = 0; plan->commits && i < plan->weights->state_count; i++)
+        if (plan->commits[i])
+            return true;
+    return false;
+}
+
+static yoke_status
+make_arrays(yki_pipeline *p)
+{
+    p->depth = yki_alloc(p->members, sizeof *p->depth, "a pipeline");
+    p->first_leg = yki_alloc(p->members, sizeof *p->first_leg, "a pipeline");
+    p->last_leg = yki_alloc(p->members, sizeof *p->last_leg, "a pipeline");
+    p->makers = yki_alloc(p->crossings, sizeof *p->makers, "a pipeline");
+    p->takers = yki_alloc(p->crossings, sizeof *p->takers, "a pipeline");
+    return p->depth && p->first_leg && p->last_leg && p->makers && p->takers
+               ? YOKE_OK
+               : YOKE_ERROR_OUT_OF_MEMORY;
+}
+
+static yoke_status
+fill(yki_pipeline *p, yki_crew *crew)
+{
+    YKI_TRY(make_arrays(p));
+    YKI_TRY(make_legs(p, crew));
+    find_depths(p, p->micro_batches);
+    if (p->width == 1)
+        return YOKE_OK;
+    p->plans = yki_alloc(p->members * p->width, sizeof *p->plans, "a pipeline");
+    p->left = yki_alloc(p->members * p->width, sizeof *p->left, "a pipeline");
+    if (!p->plans || !p->left)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    YKI_TRY(make_passages(p, crew));
+    YKI_TRY(make_all_twins(p, crew));
+    return find_order(p);
+}
+
+yoke_status
+yki_pipeline_create(yki_crew *crew, uint32_t micro_batches)
+{
+    yki_pipeline *p;
+    yoke_status status;
+    bool early = false;
+
+    for (size_t k = 0; k < crew->count; k++)
+        early |= has_early_states(crew->members[k].replica->training);
+    if (early || crew->count < 2)
+        return YOKE_OK;
+    p = yki_alloc(1, sizeof *p, "a pipeline");
+    if (!p)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    p->members = crew->count;
+    p->micro_batches = micro_batches;
+    p->crossings = crew->stages->placed.crossings[true].count;
+    p->totals = crew->members[0].replica->weights->state_count > 0;
+    crew->stages->pipeline = p;
+    status = fill(p, crew);
+    if (status == YOKE_OK && p->width > 1)
+        return YOKE_OK;
+    yki_pipeline_destroy(crew);
+    if (!yki_lacks_memory(status))
+        return status;
+    yki_log(
+        YOKE_LOG_WARNING,
+        "the stages of the graph compute one after the other, as there is no memory for several "
+        "micro-batches at a time: %s",
+        yoke_last_error());
+    return YOKE_OK;
+}
+
+void
+yki_pipeline_destroy(yki_crew *crew)
+{
+    yki_pipeline *p = crew->stages ? crew->stages->pipeline : NULL;
+
+    if (!p)
+        return;
+    crew->stages->pipeline = NULL;
+    for (size_t i = p->plans ? p->members * p->width : 0; i-- > 0;)
+        if (i % p->width > 0)
+            yki_plan_destroy(p->plans[i]);
+    for (size_t i = 0; p->passages && i < (p->crossings + (p->totals ? p->members : 0)) * p->width;
+         i++) {
+        passage *one = &p->passages[i];
+
+        yki_event_release(&one->made);
+        (void)yki_event_wait(&one->taken);
+        yki_event_release(&one->taken);
+        yki_buffer_destroy(one->staging);
+        if (one->owns_source)
+            yki_buffer_destroy(one->source);
+        if (one->owns_target)
+            yki_buffer_destroy(one->target);
+    }
+    for (size_t i = 0; p->left && i < p->members * p->width; i++)
+        yki_event_release(&p->left[i]);
+    yki_free(p->depth);
+    yki_free(p->legs);
+    yki_free(p->spans);
+    yki_free(p->first_leg);
+    yki_free(p->last_leg);
+    yki_free(p->makers);
+    yki_free(p->takers);
+    yki_free(p->passages);
+    yki_free(p->plans);
+    yki_free(p->turns);
+    yki_free(p->left);
+    yki_free(p);
+}
+
+/* ---- running ---- */
+
+/* Enqueues that a value leaves, behind all that its member has enqueued. */
+static yoke_status
+send(yki_pipeline *p, yki_crew *crew, size_t i, uint32_t micro_batch, uint64_t size)
+{
+    passage *one = &p->passages[i * p->width + micro_batch % p->width];
+    yki_queue *queue;
+    size_t from, to;
+
+    ends_of(p, crew, i, &from, &to);
+    if (is_constant(p, crew, i) && micro_batch > 0)
+        return YOKE_OK;
+    queue = crew->members[from].replica->queue;
+    yki_event_release(&one->made);
+    if (!one->staging) {
+        YKI_TRY(yki_queue_marker(queue, YKI_NO_WAIT, &one->made));
+        return yki_queue_flush(queue);
+    }
+    crew->at = to;
+    YKI_TRY(yki_event_wait(&one->taken));
+    crew->at = from;
+    YKI_TRY(yki_queue_read(queue, one->source, 0, size, yki_buffer_host(one->staging), YKI_NO_WAIT,
+                           &one->made));
+    return yki_queue_flush(queue);
+}
+
+/* Enqueues that a value is there, before all that its receiver enqueues from now on. */
+static yoke_status
+receive(yki_pipeline *p, yki_crew *crew, size_t i, uint32_t micro_batch, uint64_t size)
+{
+    passage *one = &p->passages[i * p->width + micro_batch % p->width];
+    yki_queue *queue;
+    size_t from, to;
+
+    ends_of(p, crew, i, &from, &to);
+    if (is_constant(p, crew, i) && micro_batch > 0)
+        return YOKE_OK;
+    queue = crew->members[to].replica->queue;
+    if (!one->staging && one->source == one->target)
+        return yki_queue_marker(queue, (yki_wait){&one->made, 1}, NULL);
+    if (!one->staging)
+        return yki_queue_copy(queue, one->source, 0, one->target, 0, size,
+                              (yki_wait){&one->made, 1}, NULL);
+    crew->at = from;
+    YKI_TRY(yki_event_wait(&one->made));
+    crew->at = to;
+    yki_event_release(&one->taken);
+    return yki_queue_write(queue, one->target, 0, size, yki_buffer_host(one->staging), YKI_NO_WAIT,
+                           &one->taken);
+}
+
+/* Begins a micro-batch on a member. What the one before the last `width` has left there for others
+ * is overwritten, so they must be done with it. */
+static yoke_status
+begin(yki_pipeline *p, yki_crew *crew, size_t member, uint32_t micro_batch,
+      const yki_pipeline_source *source, float rate_factor)
+{
+    const uint32_t at = micro_batch % p->width;
+    yki_member *m = &crew->members[member];
+    yki_plan *plan = p->plans[member * p->width + at];
+
+    for (size_t k = 0; k < p->members && micro_batch >= p->width; k++)
+        if (k != member && space_of(crew, k) == space_of(crew, member))
+            YKI_TRY(yki_queue_marker(m->replica->queue, (yki_wait){&p->left[k * p->width + at], 1},
+                                     NULL));
+    YKI_TRY(source->load(source->user, member, plan, micro_batch));
+    return yki_member_begin(crew, m, plan, micro_batch, rate_factor);
+}
+
+/* Enqueues what follows the loss of a micro-batch. */
+static yoke_status
+add_results(yki_pipeline *p, yki_crew *crew, uint32_t micro_batch)
+{
+    const uint32_t at = micro_batch % p->width;
+    yki_member *home = &crew->members[crew->home];
+    yki_queue *queue = home->replica->queue;
+
+    YKI_TRY(yki_member_pack(crew, home, p->plans[crew->home * p->width + at], 0, micro_batch > 0));
+    if (!p->totals || micro_batch + 1 == p->micro_batches)
+        return YOKE_OK;
+    YKI_TRY(yki_combine_enqueue(queue, &home->total, YKI_NO_WAIT));
+    YKI_TRY(yki_queue_copy(queue, home->totals, 0, p->passages[p->crossings * p->width + at].source,
+                           0, crew->pairs * 8, YKI_NO_WAIT, NULL));
+    for (size_t k = 0; k < p->members; k++)
+        YKI_TRY(send(p, crew, p->crossings + k, micro_batch, crew->pairs * 8));
+    return YOKE_OK;
+}
+
+/* Enqueues what follows a micro-batch on a member: sums of gradients, and running statistics, which
+ * are those of the last micro-batch only once there is an update. */
+static yoke_status
+end(yki_pipeline *p, yki_crew *crew, size_t member, uint32_t micro_batch)
+{
+    const uint32_t at = micro_batch % p->width;
+    const bool last = micro_batch + 1 == p->micro_batches;
+    yki_member *m = &crew->members[member];
+    yki_event *left = &p->left[member * p->width + at];
+
+    crew->buckets.first = micro_batch == 0;
+    YKI_TRY(yki_member_accumulate(crew, m, last));
+    if (p->totals && !last) {
+        YKI_TRY(receive(p, crew, p->crossings + member, micro_batch, crew->pairs * 8));
+        YKI_TRY(yki_updater_enqueue_count(m->replica->updater));
+        YKI_TRY(yki_plan_commit_states(p->plans[member * p->width + at]));
+    }
+    yki_event_release(left);
+    return yki_queue_marker(m->replica->queue, YKI_NO_WAIT, left);
+}
+
+static uint64_t
+size_of(const yki_pipeline *p, const yki_crossing *c, uint32_t micro_batch)
+{
+    const yki_operand operand = yki_operand_of(c->node);
+
+    return (uint64_t)yki_value_bytes(
+        &operand, p->plans[c->from * p->width + micro_batch % p->width]->extents);
+}
+
+static yoke_status
+take_turn(yki_pipeline *p, yki_crew *crew, yki_turn turn, const yki_pipeline_source *source,
+          float rate_factor)
+{
+    const yki_crossing *c = crew->stages->placed.crossings[true].list;
+    const size_t member = p->legs[turn.leg].member;
+    const span *s = &p->spans[turn.leg];
+    yki_member *m = &crew->members[member];
+
+    crew->at = member;
+    if (turn.leg == p->first_leg[member])
+        YKI_TRY(begin(p, crew, member, turn.micro_batch, source, rate_factor));
+    for (size_t i = 0; i < p->crossings; i++)
+        if (p->takers[i] == turn.leg)
+            YKI_TRY(receive(p, crew, i, turn.micro_batch, size_of(p, &c[i], turn.micro_batch)));
+    m->position = s->begin;
+    YKI_TRY(yki_member_run(crew, m, p->plans[member * p->width + turn.micro_batch % p->width],
+                           s->section, s->end));
+    for (size_t i = 0; i < p->crossings; i++)
+        if (p->makers[i] == turn.leg)
+            YKI_TRY(send(p, crew, i, turn.micro_batch, size_of(p, &c[i], turn.micro_batch)));
+    if (turn.leg == p->home_leg)
+        YKI_TRY(add_results(p, crew, turn.micro_batch));
+    crew->at = member;
+    if (turn.leg == p->last_leg[member])
+        YKI_TRY(end(p, crew, member, turn.micro_batch));
+    return yki_queue_flush(m->replica->queue);
+}
+
+yoke_status
+yki_pipeline_run(yki_crew *crew, const yki_pipeline_source *source, float rate_factor)
+{
+    yki_pipeline *p = crew->stages->pipeline;
+    const double begun = yki_now();
+
+    crew->buckets.next = crew->buckets.landed = 0;
+    crew->buckets.marks = false;
+    for (size_t i = 0; i < p->leg_count * p->micro_batches; i++)
+        YKI_TRY(take_turn(p, crew, p->turns[i], source, rate_factor));
+    yki_span_end(crew->host_track, begun, "enqueue micro-batches", -1);
+    return YOKE_OK;
+}
+
+bool
+yki_pipeline_exists(const yki_crew *crew)
+{
+    return crew->stages && crew->stages->pipeline;
+}
+
+/* ---- telling ---- */
+
+uint32_t
+yki_pipeline_depth(const yki_crew *crew, size_t member)
+{
+    return crew->stages->pipeline->depth[member];
+}
+
+static double
+busy(const yki_pipeline *p, size_t member)
+{
+    double seconds = 0;
+
+    for (size_t j = 0; j < p->leg_count; j++)
+        seconds += p->legs[j].member == member ? p->legs[j].seconds : 0;
+    return seconds * p->micro_batches;
+}
+
+void
+yki_pipeline_explain(const yki_crew *crew, const yki_teller *to)
+{
+    const yki_pipeline *p = crew->stages->pipeline;
+
+    yki_tell(to,
+             "%u micro-batches of a step go through the stages, up to %u at a time; by %s times "
+             "of tasks:",
+             p->micro_batches, p->width, p->measured ? "measured" : "estimated");
+    yki_tell(to, "%-20s %14s %14s %14s %8s", "device", "at a time", "computes, ms", "waits, ms",
+             "waits, %");
+    for (size_t k = 0; k < p->members; k++)
+        yki_tell(to, "%-20s %14u %14.3f %14.3f %8.1f",
+                 yki_device_id(yoke_team_get_device(crew->team, k)), p->depth[k], busy(p, k) * 1e3,
+                 (p->seconds - busy(p, k)) * 1e3,
+                 p->seconds > 0 ? 100 * (1 - busy(p, k) / p->seconds) : 0.);
+}

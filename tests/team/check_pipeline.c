@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_pipeline.c - micro-batches that go through the stages of a graph at the same time give the
+ * bits of micro-batches that go one after the other.
+ *
+ * The order of turns alone is checked against the rules that it promises, on random graphs of legs,
+ * and against the usual one forward, one backward, on chains.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "team/pipeline.h"
+#include "train/runs.h"
+#include "train/trainer.h"
+
+/* ---- the order ---- */
+
+enum { MOST_LEGS = 40, MOST_TURNS = MOST_LEGS * 40, MOST_MEMBERS = 6 };
+
+static uint32_t
+draw(uint32_t below)
+{
+    static uint32_t x = 7;
+
+    x = x * 1664525u + 1013904223u;
+    return (x >> 8) % below;
+}
+
+static size_t
+find_turn(const yki_turn *turns, size_t count, uint32_t micro_batch, uint32_t leg)
+{
+    size_t i = 0;
+
+    while (i < count && (turns[i].micro_batch != micro_batch || turns[i].leg != leg))
+        i++;
+    return i;
+}
+
+/* Walks through the turns of one member: what it has under way, and in what order it does it. */
+static void
+assert_member(const yki_order_problem *p, const yki_turn *turns, size_t count, uint32_t member)
+{
+    uint32_t own = 0, entered = 0, left = 0, done[64] = {0}, backwards = 0;
+    int at = -1; /* the micro-batch in backward */
+
+    for (size_t j = 0; j < p->leg_count; j++) {
+        own += p->legs[j].member == member;
+        backwards += p->legs[j].member == member && p->legs[j].backward;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t b = turns[i].micro_batch;
+        const yki_leg *leg = &p->legs[turns[i].leg];
+
+        if (leg->member != member)
+            continue;
+        ck_assert_uint_lt(b, 64);
+        if (done[b]++ == 0)
+            ck_assert_uint_eq(entered++, b);
+        ck_assert(b == 0 || done[b - 1] >= done[b]);
+        ck_assert(!leg->backward || at < 0 || at == (int)b);
+        at = leg->backward && backwards > 1 ? (int)b : at;
+        if (done[b] == own) {
+            ck_assert_uint_eq(left++, b);
+            at = -1;
+        }
+        ck_assert_uint_le(entered - left, p->depth[member]);
+    }
+    ck_assert_uint_eq(left, p->micro_batches);
+}
+
+static void
+assert_order(const yki_order_problem *p, const yki_turn *turns)
+{
+    const size_t count = p->leg_count * p->micro_batches;
+
+    for (uint32_t m = 0; m < p->members; m++)
+        assert_member(p, turns, count, m);
+    for (uint32_t b = 0; b < p->micro_batches; b++)
+        for (uint32_t j = 0; j < p->leg_count; j++) {
+            const size_t at = find_turn(turns, count, b, j);
+
+            ck_assert_uint_lt(at, count);
+            for (size_t i = 0; i < p->need_count; i++)
+                if (p->needs[i].leg == j)
+                    ck_assert_uint_lt(find_turn(turns, count, b, p->needs[i].made_by), at);
+            /* All members are done with what this one begins to use again. */
+            for (uint32_t other = 0; b >= p->width && other < p->leg_count; other++)
+                ck_assert_uint_lt(find_turn(turns, count, b - p->width, other), at);
+        }
+}
+
+/* Forward of stages 0, 1, ..., then backward of ..., 1, 0. */
+static void
+make_chain(uint32_t stages, uint32_t micro_batches, yki_order_problem *p)
+{
+    static yki_leg legs[MOST_LEGS];
+    static yki_need needs[MOST_LEGS];
+    static uint32_t depth[MOST_MEMBERS];
+
+    for (uint32_t s = 0; s < stages; s++) {
+        legs[s] = (yki_leg){s, false, 1};
+        legs[2 * stages - 1 - s] = (yki_leg){s, true, 2};
+        depth[s] = YKI_MIN(stages - s, micro_batches);
+    }
+    for (uint32_t j = 1; j < 2 * stages; j++)
+        needs[j - 1] = (yki_need){j, j - 1};
+    *p = (yki_order_problem){.legs = legs,
+                             .leg_count = 2 * stages,
+                             .needs = needs,
+                             .need_count = 2 * stages - 1,
+                             .depth = depth,
+                             .members = stages,
+                             .width = depth[0],
+                             .micro_batches = micro_batches};
+}
+
+/* A stage with d stages from it on does forward of d micro-batches, and then a backward and a
+ * forward in turn. */
+static void
+assert_textbook(const yki_order_problem *p, const yki_turn *turns, uint32_t stage)
+{
+    uint32_t forward = 0, backward = 0;
+
+    for (size_t i = 0; i < p->leg_count * p->micro_batches; i++) {
+        const yki_leg *leg = &p->legs[turns[i].leg];
+
+        if (leg->member != stage)
+            continue;
+        if (forward == p->micro_batches || forward == backward + p->depth[stage]) {
+            ck_assert(leg->backward);
+            ck_assert_uint_eq(turns[i].micro_batch, backward++);
+        } else {
+            ck_assert(!leg->backward);
+            ck_assert_uint_eq(turns[i].micro_batch, forward++);
+        }
+    }
+}
+
+START_TEST(chains_alternate)
+{
+    static yki_turn turns[MOST_TURNS];
+
+    for (uint32_t stages = 1; stages <= MOST_MEMBERS; stages++)
+        for (uint32_t k = 1; k <= 12; k++) {
+            yki_order_problem p;
+            double seconds;
+
+            make_chain(stages, k, &p);
+            ASSERT_OK(yki_pipeline_order(&p, turns, &seconds));
+            assert_order(&p, turns);
+            for (uint32_t s = 0; s < stages; s++)
+                assert_textbook(&p, turns, s);
+            /* The bubble is that of so many stages. */
+            ck_assert_double_eq(seconds, 3. * (k + stages - 1));
+        }
+}
+END_TEST
+
+START_TEST(any_graph_keeps_the_rules)
+{
+    static yki_turn turns[MOST_TURNS];
+
+    for (int round = 0; round < 300; round++) {
+        yki_leg legs[MOST_LEGS];
+        yki_need needs[MOST_LEGS * 2];
+        uint32_t depth[MOST_MEMBERS], forward = 1 + draw(12), members = 1 + draw(MOST_MEMBERS);
+        yki_order_problem p = {.legs = legs, .needs = needs, .depth = depth, .members = members};
+        double seconds, longest = 0;
+
+        p.micro_batches = 1 + draw(20);
+        for (uint32_t m = 0; m < members; m++) {
+            depth[m] = 1 + draw(YKI_MIN(4u, p.micro_batches));
+            p.width = YKI_MAX(p.width, depth[m]);
+        }
+        for (uint32_t j = 0; j < forward; j++)
+            legs[p.leg_count++] = (yki_leg){draw(members), false, draw(5)};
+        for (uint32_t j = 0; j < forward; j++)
+            legs[p.leg_count++] = (yki_leg){draw(members), true, draw(5)};
+        for (uint32_t m = 0; m < members; m++)
+            legs[p.leg_count++] = (yki_leg){m, true, 1};
+        for (uint32_t j = 1; j < p.leg_count; j++)
+            for (uint32_t i = draw(3); i > 0; i--)
+                needs[p.need_count++] = (yki_need){j, draw(j)};
+        ASSERT_OK(yki_pipeline_order(&p, turns, &seconds));
+        assert_order(&p, turns);
+        for (uint32_t m = 0; m < members; m++) {
+            double own = 0;
+
+            for (size_t j = 0; j < p.leg_count; j++)
+                own += legs[j].member == m ? legs[j].seconds : 0;
+            longest = YKI_MAX(longest, own * p.micro_batches);
+        }
+        ck_assert_double_ge(seconds, longest);
+    }
+}
+END_TEST
+
+/* ---- networks ---- */
+
+enum { STEPS = 6, BATCH = 14, SAMPLES = 64, WIDTH = 48, CLASSES = 4 };
+
+typedef enum net {
+    CHAIN,  /* layers, one place behind the other */
+    IMAGES, /* convolutions with batch norm and dropout; a shortcut goes around the second place */
+    RETURN, /* the loss is where the input was */
+    SHARED, /* a parameter of the first place and the last */
+    FROZEN, /* the first place has no gradients */
+    NETS
+} net;
+
+static test_devices devices;
+static char ids[3][sizeof((yoke_device_info){0}.id)];
+static size_t places; /* 2 or 3 */
+static float images[SAMPLES * WIDTH];
+static int32_t labels[SAMPLES];
+
+static yoke_node *
+dense(yoke_graph *g, yoke_node *x, int64_t units, const char *name)
+{
+    return yoke_dense(g, x, &(yoke_dense_options){.units = units, .name = name});
+}
+
+static yoke_node *
+block(yoke_graph *g, yoke_node *x)
+{
+    x = yoke_conv2d(g, x, &(yoke_conv2d_options){.filters = 6, .kernel = {3, 3}, .pad = {1, 1}});
+    return yoke_silu(g, yoke_batch_norm(g, x, NULL));
+}
+
+static void
+place(yoke_graph *g, size_t at)
+{
+    static const char *const names[] = {"first", "second", "third"};
+
+    yoke_graph_set_place(g, names[at]);
+}
+
+static yoke_node *
+make_layers(yoke_graph *g, net which, yoke_node *x)
+{
+    yoke_node *side = NULL, *w = NULL;
+
+    place(g, 0);
+    if (which == IMAGES)
+        side = x = block(g, yoke_reshape(g, x, yoke_shape(3, 4, 4)));
+    if (which == SHARED) {
+        w = yoke_parameter(g, "shared", yoke_shape(WIDTH, WIDTH),
+                           (yoke_initializer){.kind = YOKE_INIT_NORMAL, .b = 0.1f});
+        x = yoke_tanh(g, yoke_matmul(g, yoke_reshape(g, x, yoke_shape(1, WIDTH)), w, NULL));
+    } else if (which != IMAGES) {
+        x = yoke_tanh(g, dense(g, x, WIDTH, "front"));
+    }
+    for (size_t i = 1; i < places; i++) {
+        place(g, i);
+        x = which == IMAGES ? block(g, x) : yoke_tanh(g, dense(g, x, WIDTH, NULL));
+    }
+    if (which == IMAGES)
+        x = yoke_flatten(g, yoke_dropout(g, yoke_add(g, x, side), 0.25f));
+    if (which == SHARED)
+        x = yoke_flatten(g, yoke_matmul(g, x, w, &(yoke_matmul_options){.transpose_b = true}));
+    if (which == RETURN)
+        place(g, 0);
+    return dense(g, x, CLASSES, NULL);
+}
+
+static yoke_graph *
+make_graph(net which)
+{
+    yoke_node *x, *y, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(WIDTH));
+    target = yoke_target(g, "target", YOKE_I32, yoke_shape());
+    y = make_layers(g, which, x);
+    yoke_graph_set_output(g, "y", y);
+    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, target, NULL));
+    yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, y, target));
+    if (which == FROZEN)
+        ASSERT_OK(yoke_graph_freeze(g, "front*"));
+    ASSERT_OK(yoke_graph_status(g));
+    return g;
+}
+
+static void
+fill_data(void)
+{
+    for (size_t i = 0; i < YKI_COUNT(images); i++)
+        images[i] = (float)draw(1 << 20) / (1 << 19) - 1;
+    for (size_t i = 0; i < SAMPLES; i++)
+        labels[i] = (int32_t)((images[i * WIDTH] > 0) + 2 * (images[i * WIDTH + 1] > 0));
+}
+
+static bool
+open_setup(test_setup setup)
+{
+    yoke_selection *selection;
+    yoke_device_info info;
+
+    if (!test_devices_find(setup, &devices))
+        return false;
+    ASSERT_OK(yoke_selection_create(devices.context, devices.selector, NULL, &selection));
+    places = YKI_MIN(yoke_selection_count(selection), YKI_COUNT(ids));
+    for (size_t k = 0; k < places; k++) {
+        ASSERT_OK(yoke_device_get_info(yoke_selection_get(selection, k), &info));
+        memcpy(ids[k], info.id, sizeof ids[k]);
+    }
+    yoke_selection_destroy(selection);
+    fill_data();
+    return true;
+}
+
+/* ---- runs ---- */
+
+typedef struct how {
+    net which;
+    uint32_t micro_batches;
+    float clip_norm;
+    bool hide_memory; /* devices pass for ones with memory of their own */
+} how;
+
+typedef struct outcome {
+    team_outcome weights;
+    yoke_result steps[STEPS], evaluated;
+    float y[SAMPLES * CLASSES];
+} outcome;
+
+static yoke_trainer *
+make_trainer(const how *h, bool piped)
+{
+    static const char *const names[] = {"first", "second", "third"};
+    const yoke_trainer_options o = {.optimizer = yoke_adam(0.01f),
+                                    .batch = BATCH,
+                                    .seed = 5,
+                                    .level = YOKE_PLAN_ESTIMATE,
+                                    .accumulate = h->micro_batches,
+                                    .clip_norm = h->clip_norm,
+                                    .bucket_bytes = 4096,
+                                    .no_overlap = !piped};
+    yoke_graph *g = make_graph(h->which);
+    yoke_trainer *t;
+    yoke_team *team;
+
+    ASSERT_OK(yoke_team_create(devices.context, devices.selector, NULL, &team));
+    for (size_t k = 0; k < places; k++)
+        ASSERT_OK(yoke_team_bind_place(team, names[k], ids[k]));
+    for (size_t k = 0; h->hide_memory && k < yoke_team_local_count(team); k++) {
+        test_devices one = {.device = {yoke_team_get_device(team, k)}, .count = 1};
+
+        test_devices_hide_host_memory(&one);
+    }
+    ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
+    yoke_graph_destroy(g);
+    yoke_team_destroy(team);
+    return t;
+}
+
+/* Most steps are enqueued behind one another. Some have micro-batches of unlike sizes, or of none.
+ */
+static void
+run(const how *h, bool piped, outcome *out)
+{
+    static const int64_t sizes[STEPS] = {BATCH, 5, BATCH, 1, BATCH - 1, BATCH};
+    const yoke_field fields[] = {
+        {.name = "x", .type = YOKE_F32, .shape = yoke_shape(WIDTH), .data = images},
+        {.name = "target", .type = YOKE_I32, .shape = yoke_shape(), .data = labels},
+    };
+    yoke_trainer *t = make_trainer(h, piped);
+    yoke_dataset *dataset;
+
+    memset(out, 0, sizeof *out);
+    ck_assert_int_eq(yki_pipeline_exists(&t->crew), piped);
+    for (size_t k = 0; piped && k < places; k++)
+        ck_assert_uint_eq(yki_pipeline_depth(&t->crew, k), YKI_MIN(places - k, h->micro_batches));
+    ASSERT_OK(yoke_dataset_create(SAMPLES, fields, 2, NULL, &dataset));
+    for (int i = 0; i < STEPS; i++) {
+        const yoke_feed feeds[] = {
+            yoke_feed_f32("x", images + i * 7 * WIDTH, sizes[i] * WIDTH),
+            yoke_feed_i32("target", labels + i * 7, sizes[i]),
+        };
+
+        ASSERT_OK(yoke_trainer_step(t, sizes[i], feeds, 2, i % 3 == 2 ? &out->steps[i] : NULL));
+        out->steps[i].seconds = 0;
+    }
+    ASSERT_OK(yoke_trainer_fit(t, dataset, NULL, &(yoke_fit_options){.epochs = 1}));
+    ASSERT_OK(team_read(t, &out->weights));
+    ASSERT_OK(yoke_trainer_evaluate(t, dataset, &out->evaluated));
+    out->evaluated.seconds = 0;
+    ASSERT_OK(yoke_trainer_predict_dataset(t, "y", dataset, 0, SAMPLES, out->y, YKI_COUNT(out->y)));
+    yoke_trainer_destroy(t);
+    yoke_dataset_destroy(dataset);
+}
+
+static void
+assert_same(how h)
+{
+    outcome piped, behind;
+
+    run(&h, true, &piped);
+    run(&h, false, &behind);
+    ck_assert_msg(team_same_bits(&piped.weights, &behind.weights),
+                  "net %d, %u micro-batches: bits differ", (int)h.which, h.micro_batches);
+    ck_assert_mem_eq(piped.steps, behind.steps, sizeof piped.steps);
+    ck_assert_mem_eq(&piped.evaluated, &behind.evaluated, sizeof piped.evaluated);
+    ck_assert_mem_eq(piped.y, behind.y, sizeof piped.y);
+    team_free(&piped.weights);
+    team_free(&behind.weights);
+}
+
+static void
+check_nets(bool everything)
+{
+    assert_same((how){.which = IMAGES, .micro_batches = 5});
+    assert_same((how){.which = SHARED, .micro_batches = 3, .clip_norm = 0.2f});
+    for (net which = CHAIN; everything && which < NETS; which++)
+        for (uint32_t k = 2; k <= 7; k += 1 + k)
+            assert_same((how){.which = which, .micro_batches = k});
+}
+
+static void
+check_memory_apart(void)
+{
+    assert_same((how){.which = IMAGES, .micro_batches = 4, .hide_memory = true});
+    assert_same((how){.which = RETURN, .micro_batches = 3, .hide_memory = true});
+}
+
+TEAM_SETUP(of_the_matrix, TEST_AS_IS, open_setup, check_nets(false))
+TEAM_SETUP(on_halves, TEST_POCL_HALVES, open_setup, check_nets(true))
+TEAM_SETUP(on_quarters, TEST_POCL_QUARTERS, open_setup, check_nets(true))
+TEAM_SETUP(on_two_platforms, TEST_POCL_AND_RUSTICL, open_setup, check_nets(false))
+TEAM_SETUP(on_slices, TEST_RUSTICL_SLICES, open_setup, check_nets(false))
+TEAM_SETUP(with_memory_of_their_own, TEST_POCL_ROOTS, open_setup, check_memory_apart())
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("pipeline");
+    TCase *tc = test_case(suite, "order");
+
+    tcase_add_test(tc, chains_alternate);
+    tcase_add_test(tc, any_graph_keeps_the_rules);
+    tc = test_case(suite, "bits");
+    tcase_set_timeout(tc, 240);
+    tcase_add_test(tc, of_the_matrix);
+    tcase_add_test(tc, on_halves);
+    tcase_add_test(tc, on_quarters);
+    tcase_add_test(tc, on_two_platforms);
+    tcase_add_test(tc, on_slices);
+    tcase_add_test(tc, with_memory_of_their_own);
+    return suite;
+}
