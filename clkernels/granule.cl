@@ -105,18 +105,7 @@ wordv in_units(uintv bits, intv sign, int unit, uintv random, uint most)
 #else
 #define RANDOM(element) random_words((uint)(element), key0, key1)
 
-__constant uint lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-
-/* Random words of these elements: two multiplications mix them well enough for rounding, where ten
- * rounds of Philox would take longer than the sum. */
-uintv random_words(uint first, uint key0, uint key1)
-{
-    uintv x = (loadv(0, lanes) + first) * 0x9e3779b1u ^ key0;
-
-    x = (x ^ x >> 16) * 0x7feb352du ^ key1;
-    x = (x ^ x >> 15) * 0x846ca68bu;
-    return x ^ x >> 16;
-}
+#include "random_words.cl"
 
 /* The elements, whose bits without a sign are given, in units, at most `most` of them. What is
  * behind a unit is the chance that the element is rounded up. */

@@ -9,6 +9,11 @@
  * and end at multiples of 128 floats (padding is 0 and stays 0), so there are no
  * remainders.
  *
+ * With -DSMALL_STATE m and v are kept as bfloat16, half as many bytes. Rounded to nearest, what
+ * changes by less than a part in 256 in a step would never change: so it is rounded up with the
+ * chance that it is nearer to the upper number, by a random word that follows from seed, step and
+ * element alone. A step computes with the state as it is before it is rounded.
+ *
  * Step values, as words: 0 step, 1-2 seed, 3-4 first sample, 5 learning rate, 6-7 bias
  * corrections, 8 inverse count, 9 clip scale, 10 good.
  */
@@ -27,6 +32,13 @@
 #define GROUP __kernel YKI_GROUP(WG, 1)
 
 #include "exact.cl"
+
+#ifndef SMALL_STATE
+#define SMALL_STATE 0
+#endif
+#if SMALL_STATE
+#include "random_words.cl"
+#endif
 
 #if SETTLE
 DEFINE_EXACT(float16, int16)
@@ -236,7 +248,8 @@ yki_commit_running(__global const float *stats, __global float *states,
 
 /* The vectors i of this work-group. A row of the table is a segment, which is updated alike: its
  * first vector, how many vectors the rows before it have together, the bits of its rate_scale and
- * of its decay. All rows have `count` vectors, of which each group takes one contiguous piece.
+ * of its decay, and the number of its first element among all parameters of the graph, in 128s.
+ * All rows have `count` vectors, of which each group takes one contiguous piece.
  * counts: 0 if yki_step_count ran before. Otherwise this is the first launch that needs its values,
  * and computes them itself; with 2 it also stores them for later launches. */
 #define FOR_EACH_VECTOR(i)                                                                     \
@@ -249,20 +262,22 @@ yki_commit_running(__global const float *stats, __global float *states,
         count_step(loss, step);                                                                \
     if (!good)                                                                                 \
         return;                                                                                \
+    DRAW_KEYS                                                                                  \
     while (above - row > 1) {                                                                  \
         int middle = (row + above) / 2;                                                        \
                                                                                                \
-        if (table[4 * middle + 1] <= begin)                                                    \
+        if (table[5 * middle + 1] <= begin)                                                    \
             row = middle;                                                                      \
         else                                                                                   \
             above = middle;                                                                    \
     }                                                                                          \
     for (int next; begin < end; begin = next, row++) {                                         \
-        int shift = table[4 * row] - table[4 * row + 1];                                       \
-        float rate = step[5] * as_float(table[4 * row + 2]);                                   \
-        float decay = as_float(table[4 * row + 3]);                                            \
+        int shift = table[5 * row] - table[5 * row + 1];                                       \
+        float rate = step[5] * as_float(table[5 * row + 2]);                                   \
+        float decay = as_float(table[5 * row + 3]);                                            \
+        NUMBER_ELEMENTS                                                                        \
                                                                                                \
-        next = row + 1 < rows ? min(end, table[4 * row + 5]) : end;                            \
+        next = row + 1 < rows ? min(end, table[5 * row + 6]) : end;                            \
         for (int i = begin + shift + (int)get_local_id(0); i < next + shift; i += WG)
 #define END }
 
@@ -272,6 +287,56 @@ yki_commit_running(__global const float *stats, __global float *states,
 #define TIMES(a, b)  SETTLED(floatv, (a) * (b))
 #define OVER(a, b)   SETTLED(floatv, QUOTIENT(floatv, a, (floatv)(b)))
 #define ROOT_OF(a)   SETTLED(floatv, ROOT(floatv, a))
+
+#if SMALL_STATE
+#define uintv      YKI_PASTE(uint, VEC)
+#define as_uintv   YKI_PASTE(as_uint, VEC)
+#define as_floatv  YKI_PASTE(as_float, VEC)
+#define as_ushortv YKI_PASTE(as_ushort, VEC)
+#if VEC == 16
+#define HALF 8
+#elif VEC == 8
+#define HALF 4
+#else
+#define HALF 2
+#endif
+#define floath YKI_PASTE(float, HALF)
+
+/* The upper halves of floats, two of which lie in the place of one. */
+floatv unpacked(floath pairs)
+{
+    return as_floatv(YKI_PASTE(convert_uint, VEC)(as_ushortv(pairs)) << 16);
+}
+
+/* `random` is from 0 to 2^16 - 1. What is infinite, or would become so, keeps its upper half, and
+ * NaN stays NaN. */
+floath packed(floatv x, uintv random)
+{
+    uintv bits = as_uintv(x), size = bits & 0x7fffffffu;
+    uintv kept = size > 0x7f800000u ? bits | 0x400000u : bits;
+    uintv y = size + random < 0x7f800000u ? bits + random : kept;
+
+    return YKI_PASTE(as_float, HALF)(YKI_PASTE(convert_ushort, VEC)(y >> 16));
+}
+
+/* Keys are drawn anew in each step. A word has two halves, for two states. */
+#define DRAW_KEYS                                                                             \
+    uint key0 = ((__global const uint *)step)[0], key1 = 0x57a7eu, spare0 = 0u, spare1 = 0u;  \
+    YKI_PHILOX(uint, ulong, key0, key1, spare0, spare1, ((__global const uint *)step)[1],     \
+               ((__global const uint *)step)[2]);
+#define NUMBER_ELEMENTS uint from = (uint)table[5 * row + 4] * 128u - (uint)table[5 * row] * VEC;
+#define DRAW(i)         uintv word = random_words(from + (uint)(i)*VEC, key0, key1);
+#define LOAD_STATE(i, p) SETTLED(floatv, unpacked(YKI_PASTE(vload, HALF)(i, p)))
+#define STORE_M(x, i)   YKI_PASTE(yki_store, HALF)(packed(x, word & 0xffffu), i, m)
+#define STORE_V(x, i)   YKI_PASTE(yki_store, HALF)(packed(x, word >> 16), i, v)
+#else
+#define DRAW_KEYS
+#define NUMBER_ELEMENTS
+#define DRAW(i)
+#define LOAD_STATE    LOAD
+#define STORE_M(x, i) storev(x, i, m)
+#define STORE_V(x, i) storev(x, i, v)
+#endif
 
 /* Divides by the count and clips. With clip_value 0 no value is clipped. */
 #define GRADIENT(i)                                                                           \
@@ -293,8 +358,9 @@ yki_sgd(ARGS, float momentum, int nesterov)
         GRADIENT(i)
         g = FMA(decay, p, g);
         if (momentum != 0.f) {
-            floatv b = FMA(momentum, LOAD(i, m), g);
-            storev(b, i, m);
+            floatv b = FMA(momentum, LOAD_STATE(i, m), g);
+            DRAW(i)
+            STORE_M(b, i);
             g = nesterov ? FMA(momentum, b, g) : b;
         }
         storev(FMA(-rate, g, p), i, value);
@@ -315,10 +381,11 @@ yki_adam(ARGS, float beta1, float beta2, float epsilon, int decoupled)
             p = FMA(-(rate * decay), p, p);
         else
             g = FMA(decay, p, g);
-        a = FMA(1.f - beta1, g, TIMES(beta1, LOAD(i, m)));
-        b = FMA(TIMES(1.f - beta2, g), g, TIMES(beta2, LOAD(i, v)));
-        storev(a, i, m);
-        storev(b, i, v);
+        a = FMA(1.f - beta1, g, TIMES(beta1, LOAD_STATE(i, m)));
+        b = FMA(TIMES(1.f - beta2, g), g, TIMES(beta2, LOAD_STATE(i, v)));
+        DRAW(i)
+        STORE_M(a, i);
+        STORE_V(b, i);
         root = OVER(ROOT_OF(b), step[7]) + epsilon;
         storev(FMA(-size, OVER(a, root), p), i, value);
     }
@@ -335,12 +402,13 @@ yki_rmsprop(ARGS, float alpha, float epsilon, float momentum)
         floatv b, change;
 
         g = FMA(decay, p, g);
-        b = FMA(TIMES(1.f - alpha, g), g, TIMES(alpha, LOAD(i, v)));
-        storev(b, i, v);
+        b = FMA(TIMES(1.f - alpha, g), g, TIMES(alpha, LOAD_STATE(i, v)));
+        DRAW(i)
+        STORE_V(b, i);
         change = OVER(g, ROOT_OF(b) + epsilon);
         if (momentum != 0.f) {
-            change = FMA(momentum, LOAD(i, m), change);
-            storev(change, i, m);
+            change = FMA(momentum, LOAD_STATE(i, m), change);
+            STORE_M(change, i);
         }
         storev(FMA(-rate, change, p), i, value);
     }

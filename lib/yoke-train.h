@@ -94,6 +94,13 @@ typedef enum yoke_recompute_choice {
                                  * the same bits */
 } yoke_recompute_choice;
 
+/* In what an optimizer keeps its state, such as momentum. */
+typedef enum yoke_state_choice {
+    YOKE_STATE_F32 = 0, /* float */
+    YOKE_STATE_BF16     /* bfloat16, rounded up or down at random, so that it is right on average:
+                         * half the memory. A step has the same bits as before on each device */
+} yoke_state_choice;
+
 typedef struct yoke_replica_options {
     int64_t batch;        /* the largest number of samples; has to be given */
     uint32_t seed;        /* of initial values and dropout */
@@ -107,8 +114,8 @@ typedef struct yoke_replica_options {
     float clip_value;   /* largest size of each element of a gradient; 0: none */
     const char *wisdom; /* file of measured times; NULL: $YOKE_WISDOM, else in the cache */
     yoke_recompute_choice recompute;
-    yoke_type state_type;  /* of the optimizer's state: YOKE_F32, which is the only one so far */
-    const char *precision; /* of products: "f32" (NULL), "tf32", "bf16", or "head=f32,bf16" */
+    yoke_state_choice state; /* in what the optimizer keeps it */
+    const char *precision;   /* of products: "f32" (NULL), "tf32", "bf16", or "head=f32,bf16" */
     /* Bytes that the values of the plan for training may take. Values are computed again in
      * backward, costly ones too, until that is so. They have the same bits, but on a GPU gradients
      * of weights by Winograd's method, and statistics of batch norms behind it, may be summed in
@@ -482,9 +489,9 @@ typedef struct yoke_trainer_options {
     const char *wisdom;          /* as in yoke_replica_options */
     uint64_t bucket_bytes;       /* of gradients that are summed at once; 0: yoke chooses */
     yoke_recompute_choice recompute;
-    yoke_type state_type; /* as in yoke_replica_options */
-    bool no_overlap;      /* several processes send gradients after backward, not during it; with
-                           * places, one micro-batch is done before the next one begins */
+    yoke_state_choice state; /* as in yoke_replica_options */
+    bool no_overlap;         /* several processes send gradients after backward, not during it; with
+                              * places, one micro-batch is done before the next one begins */
     yoke_core_groups_choice core_groups;
     const char *precision; /* as in yoke_replica_options */
     int64_t granule; /* with ANY_SPLIT: samples that one device computes together; 0: yoke chooses

@@ -39,7 +39,7 @@ module yoke
         real(c_float) :: clip_norm = 0, clip_value = 0
         type(c_ptr) :: wisdom = c_null_ptr
         integer(c_int64_t) :: bucket_bytes = 0
-        integer(c_int) :: recompute = 0, state_type = 0
+        integer(c_int) :: recompute = 0, state = 0
         logical(c_bool) :: no_overlap = .false.
         integer(c_int) :: core_groups = 0
         type(c_ptr) :: precision = c_null_ptr

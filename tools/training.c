@@ -33,6 +33,8 @@ static const yki_tool_choice sharded[] = {
     {"no", YOKE_SHARD_NOTHING},          {"state", YOKE_SHARD_STATE},
     {"gradients", YOKE_SHARD_GRADIENTS}, {"weights", YOKE_SHARD_WEIGHTS},
     {"auto", YOKE_SHARD_AUTO},           {NULL, 0}};
+static const yki_tool_choice states[] = {
+    {"f32", YOKE_STATE_F32}, {"bf16", YOKE_STATE_BF16}, {NULL, 0}};
 static const yki_tool_choice bad_images[] = {{"stop", 0}, {"skip", 1}, {NULL, 0}};
 static const yki_tool_choice levels[] = {{"estimate", YOKE_PLAN_ESTIMATE},
                                          {"measure", YOKE_PLAN_MEASURE},
@@ -167,6 +169,8 @@ const yki_tool_option yki_tool_training_options[] = {
      .takers = TRAIN | BENCH | OPERATORS | TUNE | PLAN},
     {"precision", 0, "LIST", "of products: f32 (default), tf32, bf16, or by node: head=f32,bf16",
      TEXT(precision), .takers = TRAIN | BENCH | OPERATORS | VERIFY | TUNE | PLAN},
+    {"optimizer-state", 0, "KIND", "f32 (default), or bf16: half the memory, rounded at random",
+     FROM(states, state), .takers = TRAIN | BENCH | PLAN},
     {"reproducible", 0, "KIND", "no (default), runs, or any-split: the same bits",
      FROM(reproduced, reproducible), .takers = TRAIN | BENCH | PLAN},
     {"granule", 0, "N", "of any-split: samples computed together (default: by the batch)",
@@ -277,6 +281,7 @@ yki_tool_trainer_options(const yki_tool_training *t, yoke_optimizer usual)
     o.level = (yoke_plan_level)t->level;
     o.strict = t->strict;
     o.precision = t->precision;
+    o.state = (yoke_state_choice)t->state;
     o.reproducible = (yoke_reproducible_choice)t->reproducible;
     o.granule = t->granule;
     o.recheck = t->recheck;

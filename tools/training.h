@@ -39,6 +39,7 @@ typedef struct yki_tool_training {
     const char *recompute;        /* a text that can be parsed; NULL: not given */
     int core_groups;              /* a yoke_core_groups_choice */
     int level;                    /* a yoke_plan_level */
+    int state;                    /* a yoke_state_choice */
     int reproducible;             /* a yoke_reproducible_choice */
     unsigned granule;             /* 0: not given */
     unsigned recheck;             /* steps from check to check; 0: none */

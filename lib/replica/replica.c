@@ -39,9 +39,9 @@ check_options(const yoke_replica_options *o, const yoke_graph *graph)
     if ((unsigned)o->recompute > YOKE_RECOMPUTE_CHEAP)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "recompute", (int)o->recompute,
                               YOKE_RECOMPUTE_NOTHING, YOKE_RECOMPUTE_CHEAP);
-    if (o->state_type != YOKE_F32)
-        return yki_fail(YOKE_ERROR_UNSUPPORTED, "state_type is %d; must be YOKE_F32",
-                        (int)o->state_type);
+    if ((unsigned)o->state > YOKE_STATE_BF16)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "state is %d; must be YOKE_STATE_F32 or YOKE_STATE_BF16", (int)o->state);
     if ((unsigned)o->level > YOKE_PLAN_PATIENT)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "level", (int)o->level, 0,
                               YOKE_PLAN_PATIENT);
@@ -177,6 +177,7 @@ yki_replica_make_updater(yoke_replica *r, const yoke_replica_options *o,
                                    .divides = in_team->divides,
                                    .norm_parts = in_team->norm_parts,
                                    .settle = in_team->settle,
+                                   .state = o->state,
                                    .average = in_team->average};
     yki_buffer *loss = in_team->totals;
 

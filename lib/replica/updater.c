@@ -52,6 +52,7 @@ typedef struct unit {
 typedef struct segment {
     uint32_t unit;
     uint64_t offset, size; /* bytes, within the unit */
+    uint64_t number;       /* of its first byte among all parameters of the graph */
     float rate_scale, decay;
 } segment;
 
@@ -64,8 +65,6 @@ struct yki_updater {
     unit *units;
     size_t unit_count;
     uint32_t *unit_of; /* by bucket */
-    /* Views of the state by bucket; an entry is NULL if it is not kept. */
-    yki_buffer **m, **v, **average;
     yki_buffer *parts, *empty;
     yki_buffer *loss, *step; /* lent */
     segment *segments;
@@ -218,10 +217,14 @@ leave_out(yki_updater *u, uint32_t bucket, uint64_t offset, uint64_t size)
     return YOKE_OK;
 }
 
-/* Buckets have the parameters in reverse order, so this loop meets them by rising offset. */
+/* Buckets have the parameters in reverse order, so this loop meets them by rising offset.
+ * Parameters are numbered in that order, all of them, so that the numbers follow from the graph
+ * alone. */
 static yoke_status
 cut_segments(yki_updater *u)
 {
+    uint64_t number = 0, end = 0;
+
     for (size_t i = u->weights->weight_count; i-- > 0;) {
         const yki_weight *weight = &u->weights->weights[i];
         segment *last = u->segment_count ? &u->segments[u->segment_count - 1] : NULL;
@@ -229,11 +232,13 @@ cut_segments(yki_updater *u)
         yki_range own, part;
         segment made;
 
+        number = end;
+        end += size;
         if (!weight->node->gradient || !measures(u, weight->bucket)) /* or it has no bucket */
             continue;
         own = owned(u, weight->bucket);
         part = yki_range_common((yki_range){weight->offset, size}, own);
-        made = (segment){.size = part.size};
+        made = (segment){.size = part.size, .number = number + part.offset - weight->offset};
         if (weight->node->frozen) {
             YKI_TRY(leave_out(u, weight->bucket, weight->offset, size));
             continue;
@@ -244,7 +249,8 @@ cut_segments(yki_updater *u)
         made.offset = start_in_unit(u, weight->bucket) + part.offset - own.offset;
         treatment(u, weight->node, &made.rate_scale, &made.decay);
         if (last && last->unit == made.unit && last->offset + last->size == made.offset &&
-            last->rate_scale == made.rate_scale && last->decay == made.decay) {
+            last->number + last->size == made.number && last->rate_scale == made.rate_scale &&
+            last->decay == made.decay) {
             last->size += part.size;
             continue;
         }
@@ -312,32 +318,23 @@ make_units(yki_updater *u)
     return YOKE_OK;
 }
 
-/* Makes the state of the units, and the views of the buckets. */
+/* Makes the state of the units. */
 static yoke_status
 allocate_units(yki_updater *u)
 {
+    const uint64_t part = u->options.state == YOKE_STATE_BF16 ? 2 : 1;
+
     for (size_t i = 0; i < u->unit_count; i++) {
         unit *at = &u->units[i];
 
         if (keeps_m(&u->options.optimizer))
-            YKI_TRY(yki_buffer_create(u->weights->device, at->size, 0, "optimizer state", &at->m));
+            YKI_TRY(yki_buffer_create(u->weights->device, at->size / part, 0, "optimizer state",
+                                      &at->m));
         if (keeps_v(&u->options.optimizer))
-            YKI_TRY(yki_buffer_create(u->weights->device, at->size, 0, "optimizer state", &at->v));
+            YKI_TRY(yki_buffer_create(u->weights->device, at->size / part, 0, "optimizer state",
+                                      &at->v));
         if (u->options.average > 0)
             YKI_TRY(yki_buffer_create(u->weights->device, at->size, 0, "averages", &at->average));
-    }
-    for (size_t b = 0; b < u->weights->bucket_count; b++) {
-        uint64_t size = owned(u, b).size, start = start_in_unit(u, b);
-        const unit *at = &u->units[u->unit_of[b]];
-
-        if (!owns(u, b))
-            continue;
-        if (at->m)
-            YKI_TRY(yki_buffer_view(at->m, start, size, &u->m[b]));
-        if (at->v)
-            YKI_TRY(yki_buffer_view(at->v, start, size, &u->v[b]));
-        if (at->average)
-            YKI_TRY(yki_buffer_view(at->average, start, size, &u->average[b]));
     }
     return YOKE_OK;
 }
@@ -348,11 +345,8 @@ allocate_state(yki_updater *u)
     size_t buckets = u->weights->bucket_count;
     yoke_device *device = u->weights->device;
 
-    u->m = yki_alloc(buckets, sizeof *u->m, "optimizer state");
-    u->v = yki_alloc(buckets, sizeof *u->v, "optimizer state");
-    u->average = yki_alloc(buckets, sizeof *u->average, "averages");
     u->norms = yki_alloc(buckets, sizeof *u->norms, "optimizer kernels");
-    if (!u->m || !u->v || !u->average || !u->norms)
+    if (!u->norms)
         return YOKE_ERROR_OUT_OF_MEMORY;
     if (u->options.norm_parts)
         u->parts = u->options.norm_parts;
@@ -370,8 +364,9 @@ make_kernel(yki_updater *u, const char *name, yki_kernel **kernel)
 {
     char options[128];
 
-    snprintf(options, sizeof options, "-DVEC=%u -DWG=%u%s", u->flat.vector, u->flat.group,
-             u->options.settle ? " -DSETTLE=1" : "");
+    snprintf(options, sizeof options, "-DVEC=%u -DWG=%u%s%s", u->flat.vector, u->flat.group,
+             u->options.settle ? " -DSETTLE=1" : "",
+             u->options.state == YOKE_STATE_BF16 ? " -DSMALL_STATE=1" : "");
     return yki_kernel_get(u->weights->device, "update.cl", options, name, kernel);
 }
 
@@ -396,7 +391,7 @@ set_optimizer_args(const yoke_optimizer *o, yki_kernel *kernel, unsigned i)
     return YOKE_OK;
 }
 
-enum { ROW = 4 };
+enum { ROW = 5, NUMBERED = 512 /* bytes that have a number */ };
 
 /* Makes the table of `count` segments of a unit, and gives the number of their vectors. */
 static yoke_status
@@ -414,6 +409,7 @@ make_table(yki_updater *u, unit *at, const segment *segments, size_t count, int6
         rows[ROW * s + 1] = (int32_t)*vectors;
         memcpy(&rows[ROW * s + 2], &segments[s].rate_scale, sizeof *rows);
         memcpy(&rows[ROW * s + 3], &segments[s].decay, sizeof *rows);
+        rows[ROW * s + 4] = (int32_t)(uint32_t)(segments[s].number / NUMBERED);
         *vectors += (int64_t)(segments[s].size / 4 / u->flat.vector);
     }
     status = yki_buffer_create(u->weights->device, size, 0, "an optimizer's segments", &at->table);
@@ -618,16 +614,8 @@ yki_updater_destroy(yki_updater *u)
     if (!u)
         return;
     drop_segments(u);
-    for (size_t b = 0; b < u->weights->bucket_count; b++) {
-        if (u->m)
-            yki_buffer_destroy(u->m[b]);
-        if (u->v)
-            yki_buffer_destroy(u->v[b]);
-        if (u->average)
-            yki_buffer_destroy(u->average[b]);
-        if (u->norms)
-            yki_kernel_destroy(u->norms[b]);
-    }
+    for (size_t b = 0; u->norms && b < u->weights->bucket_count; b++)
+        yki_kernel_destroy(u->norms[b]);
     for (size_t i = 0; i < u->unit_count; i++) {
         yki_buffer_destroy(u->units[i].m);
         yki_buffer_destroy(u->units[i].v);
@@ -650,9 +638,6 @@ yki_updater_destroy(yki_updater *u)
     yki_free(u->frozen);
     yki_free(u->units);
     yki_free(u->unit_of);
-    yki_free(u->m);
-    yki_free(u->v);
-    yki_free(u->average);
     yki_free(u->norms);
     yki_free(u);
 }
@@ -788,13 +773,18 @@ yki_updater_norms(const yki_updater *u, size_t bucket, uint64_t *offset, uint64_
     return u->parts;
 }
 
-yki_buffer *
+yki_state_place
 yki_updater_state(const yki_updater *u, size_t bucket, unsigned which, yki_range *range)
 {
-    yki_buffer *const *const by_bucket[] = {u->m, u->v, u->average};
+    yki_state_place place = {.small = which < 2 && u->options.state == YOKE_STATE_BF16};
 
     *range = owned(u, bucket);
-    return by_bucket[which][bucket];
+    if (owns(u, bucket)) {
+        const unit *at = &u->units[u->unit_of[bucket]];
+
+        place.buffer = which == 0 ? at->m : which == 1 ? at->v : at->average;
+    }
+    return place.buffer ? yki_state_behind(place, start_in_unit(u, bucket)) : place;
 }
 
 yki_buffer *
@@ -825,11 +815,14 @@ yki_updater_state_bytes(const yki_updater *u)
 
     for (size_t i = 0; i < u->unit_count; i++)
         bytes += u->units[i].size;
-    return bytes * yki_updater_states(&u->options);
+    return bytes / 2 * yki_updater_halves(&u->options);
 }
 
 size_t
-yki_updater_states(const yki_updater_options *o)
+yki_updater_halves(const yki_updater_options *o)
 {
-    return (size_t)keeps_m(&o->optimizer) + keeps_v(&o->optimizer) + (o->average > 0);
+    const size_t each = o->state == YOKE_STATE_BF16 ? 1 : 2;
+
+    return each * ((size_t)keeps_m(&o->optimizer) + keeps_v(&o->optimizer)) +
+           (o->average > 0 ? 2 : 0);
 }

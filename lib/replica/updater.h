@@ -20,10 +20,11 @@ typedef struct yki_updater_options {
     uint32_t owner, owners;   /* owns buckets `owner`, `owner` + `owners`, ...; owners 0: all */
     const yki_ranges *ranges; /* it owns what `shard` has of these buckets; lent; NULL: all */
     size_t shard;
-    bool divides;           /* it has gradients of those alone, which others write */
-    yki_buffer *norm_parts; /* partial norms of all buckets, of all owners; lent; NULL: its own */
-    bool settle;            /* what devices do differently comes out alike (clkernels/exact.cl) */
-    float average;          /* decay of a moving average of the weights; 0: none is kept */
+    bool divides;            /* it has gradients of those alone, which others write */
+    yki_buffer *norm_parts;  /* partial norms of all buckets, of all owners; lent; NULL: its own */
+    bool settle;             /* what devices do differently comes out alike (clkernels/exact.cl) */
+    yoke_state_choice state; /* in what m and v are kept */
+    float average;           /* decay of a moving average of the weights; 0: none is kept */
 } yki_updater_options;
 
 /* Makes an updater with its state at zero. Retains the weights; queue and buffers are lent. `loss`
@@ -66,10 +67,17 @@ void yki_updater_fill(const yki_updater *updater, uint32_t step, float rate_fact
 /* Enqueues that the weights that it owns and their average take each other's places. Packed copies
  * of the weights are then stale, those of other members too. */
 yoke_status yki_updater_exchange(yki_updater *updater);
-/* Returns state buffer `which` (0 or 1; 2 is the average) of what it owns of a bucket, `range`,
- * lent, for checkpoints; NULL if the optimizer keeps none, or it owns nothing. */
-yki_buffer *yki_updater_state(const yki_updater *updater, size_t bucket, unsigned which,
-                              yki_range *range);
+/* Where a state lies. */
+typedef struct yki_state_place {
+    yki_buffer *buffer; /* lent; NULL: there is none */
+    uint64_t start;     /* where it begins there, in bytes */
+    bool small;         /* bfloat16, half as many bytes as those of floats */
+} yki_state_place;
+
+/* Finds state `which` (0 or 1; 2 is the average) of what it owns of a bucket, `range`, in bytes of
+ * floats; nothing if the optimizer keeps none, or it owns nothing. */
+yki_state_place yki_updater_state(const yki_updater *updater, size_t bucket, unsigned which,
+                                  yki_range *range);
 /* Returns what it owns of a bucket's gradients, lent; NULL if it owns nothing, or has them whole.
  */
 yki_buffer *yki_updater_gradients(const yki_updater *updater, size_t bucket);
@@ -79,7 +87,18 @@ yki_buffer *yki_updater_values(const yki_updater *updater, size_t bucket, yki_ra
 bool yki_updater_keeps(const yki_updater *updater, unsigned which);
 /* The bytes of all state that it has. */
 uint64_t yki_updater_state_bytes(const yki_updater *updater);
-/* The number of states that there are for each parameter. */
-size_t yki_updater_states(const yki_updater_options *options);
+/* The state that there is for each parameter, in halves of a float. */
+size_t yki_updater_halves(const yki_updater_options *options);
+
+/* ---- state_place.c ---- */
+
+/* The place of what begins `offset` bytes of floats behind another. */
+yki_state_place yki_state_behind(yki_state_place place, uint64_t offset);
+/* The bytes that so many bytes of floats take there. */
+uint64_t yki_state_size(yki_state_place place, uint64_t size);
+/* Read a place as floats, `size` bytes of them, or write it; floats are rounded to the nearest.
+ * Both wait. */
+yoke_status yki_state_get(yki_state_place place, uint64_t size, float *values);
+yoke_status yki_state_put(yki_state_place place, uint64_t size, const float *values);
 
 #endif

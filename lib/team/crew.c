@@ -708,11 +708,12 @@ yoke_status
 yki_crew_divide_state(yki_crew *crew, const yki_crew_options *options)
 {
     const yki_updater_options kept = {.optimizer = options->replica.optimizer,
+                                      .state = options->replica.state,
                                       .average = options->average};
 
     if (!shards(crew))
         return YOKE_OK;
-    YKI_TRY(yki_sharding_create(crew, options->shard_by, yki_updater_states(&kept)));
+    YKI_TRY(yki_sharding_create(crew, options->shard_by, yki_updater_halves(&kept)));
     for (size_t k = 0; k < crew->count; k++) {
         yoke_replica_options o;
         yki_replica_in_team in_team;

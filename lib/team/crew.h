@@ -187,7 +187,7 @@ typedef struct yki_sharding {
     size_t *end_of;          /* by rank: the owner behind its last one */
     size_t *device;          /* by owner: its first device, numbered over the whole team */
     size_t *counts;          /* by rank: values of a bucket; written anew for each call */
-    size_t states;           /* of a parameter */
+    size_t halves;           /* of a float: state of a parameter */
     void *host;              /* a bucket on its way from group to group; NULL: buckets.transit */
     bool gradients;          /* a group keeps its own part of the gradients alone, */
     bool weights;            /* and of the weights */

@@ -26,8 +26,8 @@ typedef struct known {
     size_t *owners; /* by device: the group that has its part */
     double *by;     /* by device: its weight */
     size_t total, count;
-    bool weighted; /* parts follow by[], not the memory that is left */
-    size_t states;
+    bool weighted;    /* parts follow by[], not the memory that is left */
+    size_t halves;    /* of a float: state of a parameter */
     uint64_t trained; /* bytes of parameters */
 } known;
 
@@ -55,7 +55,7 @@ plans_of(const yki_crew *crew)
 /* Adds up what member k would have. The first of a group has what the group has once. */
 static yoke_status
 fill_row(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_replica *r,
-         const yki_replica_in_team *in_team, size_t states, yki_shard_row *to)
+         const yki_replica_in_team *in_team, size_t halves, yki_shard_row *to)
 {
     const yki_weights *w = r->weights;
     const bool first = crew->members[k].index_in_group == 0;
@@ -80,7 +80,7 @@ fill_row(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
         to->whole[level] += first ? frozen + w->state_bucket.size : 0;
         to->whole[level] += level < YOKE_SHARD_GRADIENTS ? plans * trained : 0;
         to->whole[level] += first && level < YOKE_SHARD_WEIGHTS ? trained : 0;
-        to->whole[level] += first && level < YOKE_SHARD_STATE ? states * trained : 0;
+        to->whole[level] += first && level < YOKE_SHARD_STATE ? halves * trained / 2 : 0;
         to->whole[level] += to->whole[level] / SPARE;
     }
     return YOKE_OK;
@@ -102,7 +102,7 @@ estimate(const yki_crew *crew, size_t k, const yki_crew_options *options, yki_de
     YKI_TRY(yki_replica_open(yoke_team_get_device(crew->team, k), crew->graph, &o, &in_team, &r));
     team->trained = bytes_of(r->weights, 0, r->weights->bucket_count);
     status =
-        fill_row(crew, k, options, r, &in_team, team->states, &team->rows[crew->team->first + k]);
+        fill_row(crew, k, options, r, &in_team, team->halves, &team->rows[crew->team->first + k]);
     yoke_replica_destroy(r);
     return status;
 }
@@ -113,7 +113,8 @@ static bool
 fits(const known *team, int level)
 {
     /* State, gradients and weights are as large as one another, but of states there are several. */
-    const uint64_t divided = level ? (team->states + (uint64_t)level - 1) * team->trained : 0;
+    const uint64_t divided =
+        level ? (team->halves + 2 * (uint64_t)(level - 1)) * team->trained / 2 : 0;
     double room = 0, sum = 0;
 
     for (size_t k = 0; k < team->total; k++)
@@ -187,9 +188,10 @@ yoke_status
 yki_sharding_choose(yki_crew *crew, const yki_crew_options *options, yki_describe *describe)
 {
     const yki_updater_options kept = {.optimizer = options->replica.optimizer,
+                                      .state = options->replica.state,
                                       .average = options->average};
     const size_t total = crew->team->total;
-    known team = {.total = total, .states = yki_updater_states(&kept)};
+    known team = {.total = total, .halves = yki_updater_halves(&kept)};
     yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
 
     crew->sharding.level = options->shard;

@@ -113,7 +113,7 @@ check_memory(const yki_crew *crew, const uint64_t *left, const char *by)
 
     for (size_t k = 0; k < s->count; k++) {
         const uint64_t part =
-            (s->states + s->gradients + s->weights) * yki_ranges_total(s->ranges, k);
+            (s->halves + 2u * s->gradients + 2u * s->weights) * yki_ranges_total(s->ranges, k) / 2;
 
         if (part > left[k])
             return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
@@ -164,7 +164,7 @@ make_table(yki_crew *crew, const char *text, const yki_shard_row *rows, double *
 }
 
 yoke_status
-yki_sharding_create(yki_crew *crew, const char *by, size_t states)
+yki_sharding_create(yki_crew *crew, const char *by, size_t halves)
 {
     const size_t ranks = crew->comm ? (size_t)crew->comm->ranks : 1, total = crew->team->total;
     yki_sharding *s = &crew->sharding;
@@ -173,7 +173,7 @@ yki_sharding_create(yki_crew *crew, const char *by, size_t states)
     uint64_t *left = yki_alloc(total, sizeof *left, "owners of state");
     yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
 
-    s->states = states;
+    s->halves = halves;
     s->device = yki_alloc(total, sizeof *s->device, "owners of state");
     s->end_of = yki_alloc(ranks, sizeof *s->end_of, "owners of state");
     s->counts = yki_alloc(ranks, sizeof *s->counts, "owners of state");
@@ -459,18 +459,15 @@ yki_sharding_deliver(yki_crew *crew, size_t bucket, const char *sum)
     return YOKE_OK;
 }
 
-/* The memory of what a group has of a bucket's values, or of a state of it, and where that begins
- * there. */
-static yki_buffer *
-part_of(const yki_member *m, size_t bucket, int which, yki_range *range, uint64_t *offset)
+/* The place of what a group has of a bucket's values, or of a state of it. */
+static yki_state_place
+part_of(const yki_member *m, size_t bucket, int which, yki_range *range)
 {
-    *offset = 0;
     if (which != YKI_SHARDED_VALUES)
         return yki_updater_state(m->replica->updater, bucket, (unsigned)which, range);
     if (m->replica->weights->divided)
-        return yki_updater_values(m->replica->updater, bucket, range);
-    *offset = range->offset;
-    return m->replica->weights->buckets[bucket].values;
+        return (yki_state_place){.buffer = yki_updater_values(m->replica->updater, bucket, range)};
+    return (yki_state_place){m->replica->weights->buckets[bucket].values, range->offset, false};
 }
 
 /* Copies what this process has of a bucket into its place in `to`. */
@@ -480,14 +477,13 @@ fetch_own(yki_crew *crew, size_t bucket, int which, char *to)
     for (size_t g = 0; g < crew->group_count; g++) {
         const yki_member *m = yki_crew_owner(crew, g, bucket);
         yki_range range = range_of(crew, bucket, g);
-        yki_buffer *from;
-        uint64_t offset;
+        yki_state_place from;
 
         if (range.size == 0)
             continue;
-        from = part_of(m, bucket, which, &range, &offset);
+        from = part_of(m, bucket, which, &range);
         crew->at = (size_t)(m - crew->members);
-        YKI_TRY(yki_buffer_get(from, offset, range.size, to + range.offset));
+        YKI_TRY(yki_state_get(from, range.size, (float *)(void *)(to + range.offset)));
     }
     return YOKE_OK;
 }
@@ -753,11 +749,11 @@ yki_sharding_explain(const yki_crew *crew, const yki_teller *to)
     if (!s->ranges)
         return;
     for (size_t k = 0; k < s->count; k++)
-        all += s->states * yki_ranges_total(s->ranges, k);
+        all += s->halves * yki_ranges_total(s->ranges, k) / 2;
     yki_tell(to, "state of the optimizer, in shards: %.1f MB in all", (double)all / 1e6);
     for (size_t k = 0; k < s->count; k++)
         yki_tell(to, "  %s: %.1f MB", yoke_team_get_device_name(crew->team, s->device[k]),
-                 (double)(s->states * yki_ranges_total(s->ranges, k)) / 1e6);
+                 (double)(s->halves * yki_ranges_total(s->ranges, k) / 2) / 1e6);
     for (size_t k = 0; k < s->count && s->gradients; k++)
         yki_tell(to, "  %s: %.1f MB of gradients",
                  yoke_team_get_device_name(crew->team, s->device[k]),

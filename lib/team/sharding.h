@@ -41,10 +41,10 @@ yoke_status yki_sharding_gather_rows(const yki_crew *crew, yki_shard_row *rows);
 /* Numbers the groups of all processes: that of each device in owners[]. Returns how many. */
 size_t yki_sharding_number(const yki_shard_row *rows, size_t total, size_t *owners);
 /* Makes the table of ranges: by the memory that is left now, or by `by`, a text with a weight for
- * each device of the whole team; NULL or "auto": by memory. `states` is the number of states that
- * the optimizer keeps of a parameter. Fails, in all processes, if an owner has no memory for its
- * part. All processes call it. yki_sharding_destroy frees what was made. */
-yoke_status yki_sharding_create(yki_crew *crew, const char *by, size_t states);
+ * each device of the whole team; NULL or "auto": by memory. `halves` is the state that the
+ * optimizer keeps of a parameter (yki_updater_halves). Fails, in all processes, if an owner has no
+ * memory for its part. All processes call it. yki_sharding_destroy frees what was made. */
+yoke_status yki_sharding_create(yki_crew *crew, const char *by, size_t halves);
 /* Makes the rest, once the crew knows its buckets and its updaters. */
 yoke_status yki_sharding_connect(yki_crew *crew);
 /* Where gradients are divided: makes the memory of the host through which buckets go, and checks

@@ -209,24 +209,39 @@ state_text(const yoke_trainer *t, const yki_progress *progress, const identity *
 
 /* ---- saving ---- */
 
+/* Of floats that are bfloat16. */
+static void
+upper_halves(const float *values, uint64_t count, uint16_t *out)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &values[i], sizeof bits);
+        out[i] = (uint16_t)(bits >> 16);
+    }
+}
+
+/* As the file has it: what is kept as bfloat16 is written so. */
 static yoke_status
 read_part(void *user, size_t index, void *out)
 {
     const yki_saved_tensors *all = user;
     const yki_saved_tensor *p = &all->list[index];
-    uint64_t offset = 0;
     yki_range part;
-    yki_buffer *buffer = NULL;
+    yki_state_place place = {0};
 
     if (yki_saved_tensor_is_sharded(all->trainer, p)) {
-        memcpy(out, all->gathered + p->start, p->count * 4);
+        if (p->small)
+            upper_halves(all->gathered + p->start, p->count, out);
+        else
+            memcpy(out, all->gathered + p->start, p->count * 4);
         return YOKE_OK;
     }
-    for (size_t g = 0; g < all->trainer->crew.group_count && !buffer; g++)
-        buffer = yki_saved_tensor_find(all->trainer, g, p, &part, &offset);
-    if (!buffer)
+    for (size_t g = 0; g < all->trainer->crew.group_count && !place.buffer; g++)
+        place = yki_saved_tensor_find(all->trainer, g, p, &part);
+    if (!place.buffer)
         return yki_fail_bug("no device has \"%s\", which a checkpoint needs", p->name);
-    return yki_buffer_get(buffer, offset, p->count * 4, out);
+    return yki_buffer_get(place.buffer, place.start, yki_state_size(place, p->count * 4), out);
 }
 
 static yoke_status
@@ -238,9 +253,9 @@ write_parts(yki_saved_tensors *all, const char *path, const yki_text *texts, siz
     if (!sources)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < all->count; i++)
-        sources[i] = (yki_tensor_source){all->list[i].name, YKI_DTYPE_F32,
-                                         (uint32_t)all->list[i].node->shape.rank,
-                                         all->list[i].node->shape.dim};
+        sources[i] = (yki_tensor_source){
+            all->list[i].name, all->list[i].small ? YKI_DTYPE_BF16 : YKI_DTYPE_F32,
+            (uint32_t)all->list[i].node->shape.rank, all->list[i].node->shape.dim};
     status = yki_safetensors_write(path, texts, text_count, sources, all->count, read_part, all);
     yki_free(sources);
     return status;
@@ -353,6 +368,13 @@ yki_checkpoint_save(yoke_trainer *t, const yki_progress *progress, const char *d
 
 /* ---- reading ---- */
 
+/* Whether it is the state of an optimizer. */
+static bool
+is_kept(const yki_saved_tensor *p)
+{
+    return p->which == 0 || p->which == 1;
+}
+
 static yoke_status
 read_values(const yki_safetensors *file, const yki_saved_tensors *all, float *values)
 {
@@ -360,7 +382,9 @@ read_values(const yki_safetensors *file, const yki_saved_tensors *all, float *va
         const yki_saved_tensor *p = &all->list[i];
         const yki_tensor *tensor = yki_safetensors_find(file, p->name);
 
-        if (!tensor || tensor->count != p->count || tensor->dtype != YKI_DTYPE_F32)
+        /* A state may have been kept in another type: it is rounded where it goes to. */
+        if (!tensor || tensor->count != p->count ||
+            (tensor->dtype != YKI_DTYPE_F32 && !(is_kept(p) && tensor->dtype == YKI_DTYPE_BF16)))
             return yki_fail(YOKE_ERROR_STATE,
                             "%s: \"%.200s\" is missing, or has another shape or type; must be a "
                             "checkpoint of this training",

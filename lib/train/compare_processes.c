@@ -111,10 +111,10 @@ state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
     state(s, &count, "accumulate", "%u", o->accumulate);
     state_text(s, &count, "shares", o->shares ? o->shares : "auto");
     state(s, &count, "optimizer",
-          "%d: rate %g, momentum %g, betas %g %g, epsilon %g, decay %g, %u, average %g",
+          "%d: rate %g, momentum %g, betas %g %g, epsilon %g, decay %g, %u, average %g, state %d",
           (int)p->kind, (double)p->learning_rate, (double)p->momentum, (double)p->beta1,
           (double)p->beta2, (double)p->epsilon, (double)p->weight_decay, p->nesterov,
-          (double)o->average);
+          (double)o->average, (int)o->state);
     state(s, &count, "schedule", "%d: %g %g %g, %lld %lld %lld", (int)c->kind, (double)c->factor,
           (double)c->initial, (double)c->final_factor, (long long)c->warmup, (long long)c->period,
           (long long)c->steps);

@@ -55,14 +55,13 @@ sum_group(const yki_saved_tensors *all, size_t group, uint64_t *sums)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < all->count && status == YOKE_OK; i++) {
         const yki_saved_tensor *p = &all->list[i];
-        uint64_t offset;
         yki_range part;
-        yki_buffer *buffer = yki_saved_tensor_find(all->trainer, group, p, &part, &offset);
+        yki_state_place place = yki_saved_tensor_find(all->trainer, group, p, &part);
 
         sums[i] = 0;
-        if (!buffer || !is_compared(all->trainer, p))
+        if (!place.buffer || !is_compared(all->trainer, p))
             continue;
-        status = yki_buffer_get(buffer, offset, p->count * 4, values);
+        status = yki_state_get(place, p->count * 4, values);
         sums[i] = yki_checksum_of(values, (size_t)p->count * 4);
     }
     yki_free(values);

@@ -17,18 +17,19 @@ weights_of(const yoke_trainer *t, size_t group)
 }
 
 /* `which`: YKI_SAVED_VALUE for parameters that are divided. */
-static yki_buffer *
+static yki_state_place
 optimizer_state(const yoke_trainer *t, size_t group, size_t bucket, int which, yki_range *range)
 {
     for (size_t k = 0; k < t->crew.groups[group].count; k++) {
         const yki_member *m = yki_crew_in_group(&t->crew, group, k);
 
         if (yki_member_owns(&t->crew, m, bucket) && which == YKI_SAVED_VALUE)
-            return yki_updater_values(m->replica->updater, bucket, range);
+            return (yki_state_place){.buffer =
+                                         yki_updater_values(m->replica->updater, bucket, range)};
         if (yki_member_owns(&t->crew, m, bucket))
             return yki_updater_state(m->replica->updater, bucket, (unsigned)which, range);
     }
-    return NULL;
+    return (yki_state_place){0};
 }
 
 static bool
@@ -53,30 +54,29 @@ yki_saved_tensor_is_sharded(const yoke_trainer *t, const yki_saved_tensor *p)
     return t->crew.sharding.ranges && (!is_value(t, p) || is_divided(t, p));
 }
 
-yki_buffer *
+yki_state_place
 yki_saved_tensor_find(const yoke_trainer *t, size_t group, const yki_saved_tensor *p,
-                      yki_range *part, uint64_t *offset)
+                      yki_range *part)
 {
     const yki_weights *w = weights_of(t, group);
     const yki_weight *weight = p->is_state ? &w->states[p->index] : &w->weights[p->index];
     yki_range held;
-    yki_buffer *buffer;
+    yki_state_place place;
 
-    *offset = 0;
     *part = (yki_range){0, p->count * 4};
     /* The device of another stage has it. */
     if (!p->is_state && !weight->value && !weights_of(t, group)->divided)
-        return NULL;
+        return (yki_state_place){0};
     if (is_value(t, p) && !is_divided(t, p))
-        return weight->value;
-    buffer = optimizer_state(t, group, weight->bucket, is_value(t, p) ? YKI_SAVED_VALUE : p->which,
-                             &held);
+        return (yki_state_place){.buffer = weight->value};
+    place = optimizer_state(t, group, weight->bucket, is_value(t, p) ? YKI_SAVED_VALUE : p->which,
+                            &held);
     *part = yki_range_common((yki_range){weight->offset, p->count * 4}, held);
-    if (!buffer || part->size == 0)
-        return NULL;
-    *offset = part->offset - held.offset;
+    if (!place.buffer || part->size == 0)
+        return (yki_state_place){0};
+    place = yki_state_behind(place, part->offset - held.offset);
     part->offset -= weight->offset;
-    return buffer;
+    return place;
 }
 
 static bool
@@ -121,13 +121,25 @@ yki_saved_tensors_gather(const yki_saved_tensors *all, float *values)
     return YOKE_OK;
 }
 
+static bool
+is_small(const yoke_trainer *t, int which)
+{
+    return t->options.state == YOKE_STATE_BF16 && which >= 0 && which < AVERAGE;
+}
+
 static yoke_status
 add_part(yki_saved_tensors *all, size_t index, bool is_state, int which)
 {
     const yki_weights *w = weights_of(all->trainer, 0);
     const yki_weight *weight = is_state ? &w->states[index] : &w->weights[index];
-    yki_saved_tensor p = {index,        is_state,         which,      NULL,
-                          weight->node, weight->size / 4, all->floats};
+    yki_saved_tensor p = {index,
+                          is_state,
+                          which,
+                          NULL,
+                          weight->node,
+                          is_small(all->trainer, which),
+                          weight->size / 4,
+                          all->floats};
     const bool averaged =
         !is_state && weight->bucket < w->bucket_count && all->trainer->options.average > 0;
     const char *ending = which == 0                             ? "#m"
@@ -181,13 +193,12 @@ yki_saved_tensors_get(const yki_saved_tensors *all, float *values)
         bool whole = false;
 
         for (size_t g = 0; g < t->crew.group_count && !whole; g++) {
-            uint64_t offset;
             yki_range part;
-            yki_buffer *buffer = yki_saved_tensor_find(t, g, p, &part, &offset);
+            yki_state_place place = yki_saved_tensor_find(t, g, p, &part);
 
-            if (buffer)
-                YKI_TRY(yki_buffer_get(buffer, offset, part.size, values + part.offset / 4));
-            whole = buffer && !yki_saved_tensor_is_sharded(t, p);
+            if (place.buffer)
+                YKI_TRY(yki_state_get(place, part.size, values + part.offset / 4));
+            whole = place.buffer && !yki_saved_tensor_is_sharded(t, p);
         }
     }
     return YOKE_OK;
@@ -200,12 +211,11 @@ yki_saved_tensors_put(const yki_saved_tensors *all, const float *values)
 
     for (size_t i = 0; i < all->count; values += all->list[i++].count)
         for (size_t g = 0; g < t->crew.group_count; g++) {
-            uint64_t offset;
             yki_range part;
-            yki_buffer *buffer = yki_saved_tensor_find(t, g, &all->list[i], &part, &offset);
+            yki_state_place place = yki_saved_tensor_find(t, g, &all->list[i], &part);
 
-            if (buffer)
-                YKI_TRY(yki_buffer_put(buffer, offset, part.size, values + part.offset / 4));
+            if (place.buffer)
+                YKI_TRY(yki_state_put(place, part.size, values + part.offset / 4));
         }
     return YOKE_OK;
 }

@@ -19,6 +19,7 @@ typedef struct yki_saved_tensor {
      * of the node, so that a checkpoint is a file of averages, and the value has #w appended. */
     char *name;
     const yoke_node *node;
+    bool small;     /* kept as bfloat16 */
     uint64_t count; /* floats */
     uint64_t start; /* floats of the tensors before it in the list */
 } yki_saved_tensor;
@@ -41,11 +42,10 @@ yoke_status yki_saved_tensors_put(const yki_saved_tensors *all, const float *val
 /* Whether each group has a part of the tensor only, as it has of the state of its optimizer where
  * that is sharded. */
 bool yki_saved_tensor_is_sharded(const yoke_trainer *trainer, const yki_saved_tensor *tensor);
-/* The buffer that holds a tensor in a group, or the `part` of it, in bytes, that the group has, and
- * where that begins in the buffer. NULL: this group has nothing of the tensor. */
-yki_buffer *yki_saved_tensor_find(const yoke_trainer *trainer, size_t group,
-                                  const yki_saved_tensor *tensor, yki_range *part,
-                                  uint64_t *offset);
+/* The place of a tensor in a group, or of the `part` of it, in bytes of floats, that the group has.
+ * No buffer: this group has nothing of the tensor. */
+yki_state_place yki_saved_tensor_find(const yoke_trainer *trainer, size_t group,
+                                      const yki_saved_tensor *tensor, yki_range *part);
 /* Gathers all sharded tensors; the others stay unwritten. `values` has room for the floats of all,
  * in their order; NULL: this process only helps others. All processes call it. All steps are
  * complete. */

@@ -25,7 +25,7 @@ replica_options(const yoke_trainer_options *o)
                                   .level = o->level,
                                   .recompute = o->recompute,
                                   .recompute_bytes = o->recompute_bytes,
-                                  .state_type = o->state_type,
+                                  .state = o->state,
                                   .optimizer = o->optimizer,
                                   .groups = o->groups,
                                   .group_count = o->group_count,

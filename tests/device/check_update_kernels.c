@@ -16,12 +16,16 @@
 
 enum { COUNT = 384, SQUARES = 18, FIRST = 128, WORDS = 16, MAX_ARGS = 20 };
 
+/* The step's number, and the seed. */
+static uint32_t counter[3] = {3, 0x89abcdef, 5};
+
 /* Step values as update.cl has them. */
 static yki_buffer *
 step_values(float rate, float inverse_count, float scale, uint32_t good)
 {
     float words[WORDS] = {0};
 
+    memcpy(words, counter, sizeof counter);
     words[5] = rate;
     words[6] = 0.271f; /* 1 - beta1^t */
     words[7] = 0.1f;   /* its root, of beta2 */
@@ -56,10 +60,12 @@ static const optimizer_case optimizers[] = {
 typedef struct part {
     int first, end;
     float rate_scale, decay;
+    int number; /* of its first element in the graph, in 128s */
 } part;
 
-static const part parts_of_all[] = {
-    {FIRST, FIRST + 64, 2.f, 0.01f}, {FIRST + 64, FIRST + 96, 1.f, 0.f}, {256, COUNT, 3.f, 0.02f}};
+static const part parts_of_all[] = {{FIRST, FIRST + 64, 2.f, 0.01f, 5},
+                                    {FIRST + 64, FIRST + 96, 1.f, 0.f, 0},
+                                    {256, COUNT, 3.f, 0.02f, 40000000}};
 
 enum { PARTS = sizeof parts_of_all / sizeof parts_of_all[0] };
 
@@ -67,14 +73,15 @@ enum { PARTS = sizeof parts_of_all / sizeof parts_of_all[0] };
 static yki_buffer *
 segments_of(uint32_t vector, int32_t *vectors)
 {
-    int32_t rows[4 * PARTS];
+    int32_t rows[5 * PARTS];
 
     *vectors = 0;
     for (int i = 0; i < PARTS; i++) {
-        rows[4 * i] = parts_of_all[i].first / (int32_t)vector;
-        rows[4 * i + 1] = *vectors;
-        memcpy(&rows[4 * i + 2], &parts_of_all[i].rate_scale, 4);
-        memcpy(&rows[4 * i + 3], &parts_of_all[i].decay, 4);
+        rows[5 * i] = parts_of_all[i].first / (int32_t)vector;
+        rows[5 * i + 1] = *vectors;
+        memcpy(&rows[5 * i + 2], &parts_of_all[i].rate_scale, 4);
+        memcpy(&rows[5 * i + 3], &parts_of_all[i].decay, 4);
+        rows[5 * i + 4] = parts_of_all[i].number;
         *vectors += (parts_of_all[i].end - parts_of_all[i].first) / (int32_t)vector;
     }
     return buffer(sizeof rows, rows);
@@ -195,6 +202,272 @@ START_TEST(a_bad_step_changes_nothing)
 {
     open_device();
     optimize(&optimizers[_i], 0);
+    close_device();
+}
+END_TEST
+
+/* ---- state that is kept as bfloat16 ---- */
+
+/* The keys of a step. */
+static void
+draw_keys(uint32_t keys[2])
+{
+    const uint32_t drawn_of[4] = {counter[0], 0x57a7e, 0, 0};
+    uint32_t words[4];
+
+    yki_philox(&counter[1], drawn_of, words);
+    memcpy(keys, words, 2 * sizeof *keys);
+}
+
+static uint32_t
+random_word(uint32_t element, const uint32_t keys[2])
+{
+    uint32_t x = element * 0x9e3779b1u ^ keys[0];
+
+    x = (x ^ x >> 16) * 0x7feb352du ^ keys[1];
+    x = (x ^ x >> 15) * 0x846ca68bu;
+    return x ^ x >> 16;
+}
+
+/* A number with the chance of a random 16 bits that it is rounded up. */
+static uint16_t
+rounded(float x, uint32_t random)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)((bits + random) >> 16);
+}
+
+static float
+widened(uint16_t half)
+{
+    const uint32_t bits = (uint32_t)half << 16;
+    float x;
+
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* The state after one step, with the operations of the kernel, each of which is rounded once. */
+static void
+next_state(const optimizer_case *c, const part *of, float g, float p, float *m, float *v)
+{
+    const float a0 = c->arguments[0], a1 = c->arguments[1], a2 = c->arguments[2];
+
+    g *= 0.25f;
+    if (c->clip_value > 0)
+        g = fmaxf(-c->clip_value, fminf(c->clip_value, g));
+    if (strcmp(c->kernel, "yki_adam") != 0 || !c->integer)
+        g = fmaf(of->decay, p, g);
+    if (strcmp(c->kernel, "yki_sgd") == 0) {
+        if (a0 > 0)
+            *m = fmaf(a0, *m, g);
+    } else if (strcmp(c->kernel, "yki_adam") == 0) {
+        *m = fmaf(1.f - a0, g, a0 * *m);
+        *v = fmaf((1.f - a1) * g, g, a1 * *v);
+    } else {
+        *v = fmaf((1.f - a0) * g, g, a0 * *v);
+        if (a2 > 0)
+            *m = fmaf(a2, *m, g / (sqrtf(*v) + a1));
+    }
+}
+
+/* Runs a step on operands of `count` elements, all of which are one segment if `rows` is 1. */
+static void
+run_small(const optimizer_case *c, yki_buffer *const operands[4], float inverse_count,
+          uint32_t good, yki_buffer *table, int rows, int32_t vectors)
+{
+    const float loss[2] = {3.f, 1.f};
+    char options[96];
+    call run;
+
+    snprintf(options, sizeof options, "%s -DSMALL_STATE=1", c->options);
+    run = begin("update.cl", options, c->kernel, c->local);
+    for (int i = 0; i < 4; i++)
+        pass_buffer(&run, operands[i]);
+    pass_buffer(&run, step_values(0.1f, inverse_count, 1.f, good));
+    pass_buffer(&run, floats(2, loss));
+    pass_int(&run, 0);
+    pass_buffer(&run, table);
+    pass_int(&run, rows);
+    pass_int(&run, vectors);
+    pass_float(&run, c->clip_value);
+    pass_float(&run, c->arguments[0]);
+    if (strcmp(c->kernel, "yki_sgd") != 0) {
+        pass_float(&run, c->arguments[1]);
+        pass_float(&run, c->arguments[2]);
+    }
+    if (c->integer >= 0)
+        pass_int(&run, c->integer);
+    launch(&run, 5);
+}
+
+/* One bit of RMSprop's m may follow from a quotient or a root that is rounded otherwise. */
+static void
+expect_halves(yki_buffer *buffer, const uint16_t *wanted, int slack, const char *what)
+{
+    uint16_t got[COUNT];
+
+    ASSERT_OK(yki_buffer_get(buffer, 0, sizeof got, got));
+    for (int i = 0; i < COUNT; i++)
+        ck_assert_msg(abs((int)got[i] - (int)wanted[i]) <= slack, "%s, element %d: %04x, not %04x",
+                      what, i, got[i], wanted[i]);
+}
+
+static void
+optimize_with_small_state(const optimizer_case *c, uint32_t good)
+{
+    float value[COUNT], gradient[COUNT];
+    uint16_t m[COUNT], v[COUNT];
+    double p[COUNT];
+    yki_buffer *operands[4], *table;
+    uint32_t keys[2];
+    int32_t vectors;
+
+    ramp(value, COUNT, -1.f, 0.03f);
+    ramp(gradient, COUNT, -2.f, 0.07f);
+    for (int i = 0; i < COUNT; i++) {
+        m[i] = rounded(0.5f + 0.01f * (float)i, 0);
+        v[i] = rounded(0.1f + 0.02f * (float)i, 0);
+    }
+    operands[0] = floats(COUNT, value);
+    operands[1] = floats(COUNT, gradient);
+    operands[2] = buffer(sizeof m, m);
+    operands[3] = buffer(sizeof v, v);
+    table = segments_of(c->vector, &vectors);
+    run_small(c, operands, 0.25f, good, table, PARTS, vectors);
+    draw_keys(keys);
+    for (int i = 0; i < COUNT; i++) {
+        const part *of = good ? part_of(i) : NULL;
+        float next[2] = {widened(m[i]), widened(v[i])};
+        double dm = (double)next[0], dv = (double)next[1];
+        uint32_t word;
+
+        p[i] = (double)value[i];
+        if (!of)
+            continue;
+        one_step(c, of, (double)gradient[i], &p[i], &dm, &dv);
+        word = random_word((uint32_t)of->number * 128u + (uint32_t)(i - of->first), keys);
+        next_state(c, of, gradient[i], value[i], &next[0], &next[1]);
+        m[i] = rounded(next[0], word & 0xffff);
+        v[i] = rounded(next[1], word >> 16);
+    }
+    expect(operands[0], p, COUNT, "value");
+    expect_halves(operands[2], m, c->kernel[4] == 'r', "m");
+    expect_halves(operands[3], v, 0, "v");
+}
+
+START_TEST(a_small_state_is_rounded_at_random)
+{
+    open_device();
+    optimize_with_small_state(&optimizers[_i], 1);
+    optimize_with_small_state(&optimizers[_i], 0);
+    close_device();
+}
+END_TEST
+
+/* How many of `count` numbers are above `low`; the others must be `low`. */
+static int
+count_above(const uint16_t *halves, uint16_t low, int count, uint8_t *above)
+{
+    int sum = 0;
+
+    for (int i = 0; i < count; i++) {
+        ck_assert_msg(halves[i] == low || halves[i] == low + 1, "%04x beside %04x", halves[i], low);
+        above[i] = halves[i] != low;
+        sum += above[i];
+    }
+    return sum;
+}
+
+/* Within five standard deviations of what the chance says. */
+static void
+assert_chance(int found, int count, double chance, const char *what)
+{
+    const double far = 5 * sqrt(count * chance * (1 - chance));
+
+    ck_assert_msg(fabs(found - count * chance) <= far, "%s: %d of %d, the chance is %g", what,
+                  found, count, chance);
+}
+
+/* The mean is right, of both states; they are rounded independently of one another, and of the step
+ * before. */
+START_TEST(rounding_is_right_on_average)
+{
+    enum { MANY = 4096, STEPS = 3 };
+    static const optimizer_case copies = {"yki_adam", {0.f, 0.f, 1.f}, 0, "-DVEC=16 -DWG=1", 1, 16,
+                                          0.f};
+    static const int32_t row[5] = {0, 0, 0, 0, 7};
+    static float value[MANY], gradient[MANY];
+    static uint16_t halves[2][MANY];
+    static uint8_t above[STEPS][2][MANY];
+    const float g = 1.f + 77.f / 32768, square = g * g; /* 0.3 and 0.6 of the way up */
+    const double chance[2] = {(double)(g - 1) * 128, (double)(square - 1) * 128};
+    yki_buffer *operands[4];
+
+    open_device();
+    for (int i = 0; i < MANY; i++)
+        gradient[i] = g;
+    operands[0] = floats(MANY, value);
+    operands[1] = floats(MANY, gradient);
+    operands[2] = buffer(sizeof halves[0], halves[0]);
+    operands[3] = buffer(sizeof halves[1], halves[1]);
+    for (int step = 0; step < STEPS; step++) {
+        counter[0] = (uint32_t)step + 1;
+        run_small(&copies, operands, 1.f, 1, buffer(sizeof row, row), 1, MANY / 16);
+        for (int k = 0; k < 2; k++) {
+            ASSERT_OK(yki_buffer_get(operands[2 + k], 0, sizeof halves[k], halves[k]));
+            assert_chance(count_above(halves[k], 0x3f80, MANY, above[step][k]), MANY, chance[k],
+                          k ? "v" : "m");
+        }
+    }
+    for (int step = 0; step < STEPS; step++) {
+        int both = 0, again = 0;
+
+        for (int i = 0; i < MANY; i++) {
+            both += above[step][0][i] && above[step][1][i];
+            again += step > 0 && above[step][0][i] && above[step - 1][0][i];
+        }
+        assert_chance(both, MANY, chance[0] * chance[1], "m and v");
+        if (step > 0)
+            assert_chance(again, MANY, chance[0] * chance[0], "a step and the one before");
+    }
+    close_device();
+}
+END_TEST
+
+/* The largest numbers do not become infinite, and what is no number stays so. */
+START_TEST(what_cannot_be_rounded_stays)
+{
+    static const optimizer_case copies = {"yki_sgd", {0.5f}, 0, "-DVEC=4 -DWG=64", 64, 4, 0.f};
+    static const uint32_t bits[] = {0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7f7f8000,
+                                    0x7f800001, 0x7fffffff, 0xffffffff, 0};
+    static const int32_t row[5] = {0};
+    float value[COUNT] = {0}, gradient[COUNT];
+    uint16_t m[COUNT] = {0};
+    yki_buffer *operands[4];
+
+    open_device();
+    if (!yki_device_get_traits(yki_queue_device(queue))->inf_nan) {
+        close_device();
+        TEST_NOT_HERE("the device has no NaN");
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        memcpy(&gradient[i], &bits[i % YKI_COUNT(bits)], sizeof *bits);
+    operands[0] = floats(COUNT, value);
+    operands[1] = floats(COUNT, gradient);
+    operands[2] = operands[3] = buffer(sizeof m, m);
+    run_small(&copies, operands, 1.f, 1, buffer(sizeof row, row), 1, COUNT / 4);
+    ASSERT_OK(yki_buffer_get(operands[2], 0, sizeof m, m));
+    for (size_t i = 0; i < COUNT; i++) {
+        const uint32_t was = bits[i % YKI_COUNT(bits)];
+
+        if ((was & 0x7fffffff) > 0x7f800000)
+            ck_assert_msg((m[i] & 0x7fff) > 0x7f80, "NaN %08x became %04x", was, m[i]);
+        else
+            ck_assert_msg(m[i] == was >> 16, "%08x became %04x", was, m[i]);
+    }
     close_device();
 }
 END_TEST
@@ -594,6 +867,9 @@ test_suite(void)
 
     tcase_add_loop_test(tcase, optimizers_do_a_step, 0, YKI_COUNT(optimizers));
     tcase_add_loop_test(tcase, a_bad_step_changes_nothing, 0, YKI_COUNT(optimizers));
+    tcase_add_loop_test(tcase, a_small_state_is_rounded_at_random, 0, YKI_COUNT(optimizers));
+    tcase_add_test(tcase, rounding_is_right_on_average);
+    tcase_add_test(tcase, what_cannot_be_rounded_stays);
     tcase_add_loop_test(tcase, small_numbers_are_the_same_everywhere, 0, YKI_COUNT(optimizers));
     tcase_add_loop_test(tcase, quotients_and_roots_are_rounded_once, 0, (int)YKI_COUNT(inexact));
     tcase_add_test(tcase, count_and_norm_are_found);

@@ -43,7 +43,12 @@ for options in "--optimizer=sgd,momentum=0.9" \
     same 2 "$@" --shard=weights --shard-by=1,3
     same 2 "$@" --shard=state --devices=cpu:0/2 --shard-by=1,0,2,1 --shares=1,2,3,4
 done
+hash 2 --optimizer=adam --optimizer-state=bf16
+expected=$hash
+same 2 --optimizer=adam --optimizer-state=bf16 --shard=state --shard-by=1,3
+same 3 --optimizer=adam --optimizer-state=bf16 --shard=weights --shard-by=1,0,2
 hash 2 --optimizer=adam
+[ "$hash" != "$expected" ] || fail "a state in bfloat16 changes nothing"
 expected=$hash
 # Devices that share memory are measured together.
 same 2 --optimizer=adam --shard=auto --devices=cpu:0/2
@@ -103,6 +108,11 @@ hash 2 "$@" --epochs=1 --shard=state --shard-by=1,3
 hash 3 "$@" --epochs=2 --resume --shard=weights --shard-by=2,0,1
 hash 1 "$@" --epochs=3 --resume
 same 2 "$@" --epochs=4 --resume --shard=gradients
+hash 1 --optimizer=adam --optimizer-state=bf16 --epochs=2
+expected=$hash
+set -- --optimizer=adam --optimizer-state=bf16 --checkpoint="$work/saved-small"
+hash 2 "$@" --epochs=1 --shard=state --shard-by=1,3
+same 1 "$@" --epochs=2 --resume
 
 # state RANKS OPTION...: bytes of it in rank 0, into $state
 state() {
@@ -119,6 +129,8 @@ whole=$state
 [ "$whole" -ge 290144 ] || fail "the state of 36268 parameters is $whole bytes"
 state 2 --optimizer=adam
 [ "$state" = "$whole" ] || fail "without shards a process has $state bytes of state, not $whole"
+state 1 --optimizer=adam --optimizer-state=bf16
+[ "$state" = $((whole / 2)) ] || fail "a small state has $state bytes, not half of $whole"
 for part in "1,3 4" "3,1 -4" "0,1 0"; do
     by=${part% *} of=${part#* }
     state 2 --optimizer=adam --shard=state --shard-by="$by"

@@ -562,7 +562,7 @@ static void
 turn(yoke_trainer *t, const flip *f)
 {
     yki_saved_tensors parts = {0};
-    yki_buffer *buffer;
+    yki_state_place place;
     yki_range part;
     uint64_t offset;
     uint32_t word;
@@ -570,12 +570,11 @@ turn(yoke_trainer *t, const flip *f)
     if (comm->rank != f->rank)
         return;
     check(yki_saved_tensors_list(t, &parts));
-    buffer = yki_saved_tensor_find(t, f->group % t->crew.group_count, &parts.list[f->part], &part,
-                                   &offset);
-    offset += f->bit / 32 * 4;
-    check(yki_buffer_get(buffer, offset, 4, &word));
+    place = yki_saved_tensor_find(t, f->group % t->crew.group_count, &parts.list[f->part], &part);
+    offset = place.start + f->bit / 32 * 4;
+    check(yki_buffer_get(place.buffer, offset, 4, &word));
     word ^= 1u << f->bit % 32;
-    check(yki_buffer_put(buffer, offset, 4, &word));
+    check(yki_buffer_put(place.buffer, offset, 4, &word));
     yki_saved_tensors_clear(&parts);
 }
 

@@ -226,6 +226,14 @@ mutant 'no probes' lib/shares/balance.c \
 mutant 'root as the driver likes' clkernels/update.cl \
     'OVER(ROOT_OF(b), step[7])' 'OVER(pow(b, (floatv)(0.5f)), step[7])' tests/replica/check_replicas
 
+mutant 'small state rounded to nearest' clkernels/update.cl \
+    '? bits + random : kept' '? bits + 0x8000u : kept' tests/device/check_update_kernels
+mutant 'small state numbered by its place' lib/replica/updater.c \
+    '.number = number + part.offset - weight->offset' '.number = part.offset - own.offset' \
+    tests/train/check_small_state
+mutant 'states rounded alike' clkernels/update.cl \
+    'packed(x, word >> 16)' 'packed(x, word & 0xffffu)' tests/device/check_update_kernels
+
 # ---- core groups of one device, and memory ----
 
 mutant 'own statistics of core groups' lib/train/trainer.c \
@@ -308,7 +316,7 @@ mutant 'shard without the value at its border' lib/team/sharding.c \
     'YKI_TRY(yki_buffer_put(to->values, 0, own.offset,' \
     'YKI_TRY(yki_buffer_put(to->values, 0, own.offset - 4,' tests/train/check_shards
 mutant 'shard at the beginning of its bucket' lib/team/sharding.c \
-    'range.size, to + range.offset)' 'range.size, to)' \
+    '(float *)(void *)(to + range.offset)' '(float *)(void *)to' \
     tests/train/check_shards
 mutant 'shard that is all' lib/replica/updater.c \
     'return yki_ranges_of(u->options.ranges, bucket, u->options.shard, 1);' \

@@ -24,25 +24,25 @@ static const char *const kinds[KINDS] = {"value", "first state", "second state"}
 
 static test_devices devices;
 
-/* Where a tensor of a group is: its buffer and offset. NULL: the optimizer keeps none. */
-static yki_buffer *
-find_tensor(const yki_crew *crew, size_t group, size_t index, int kind, uint64_t *offset)
+/* Where a tensor of a group is. No buffer: the optimizer keeps none. */
+static yki_state_place
+find_tensor(const yki_crew *crew, size_t group, size_t index, int kind)
 {
     const yki_member *first = yki_crew_in_group(crew, group, 0);
     const yki_weight *w = &first->replica->weights->weights[index];
     yki_range range;
 
-    *offset = 0;
     if (kind == 0)
-        return w->value;
-    *offset = w->offset;
+        return (yki_state_place){.buffer = w->value};
     for (size_t i = 0; i < crew->groups[group].count; i++) {
         const yki_member *m = yki_crew_in_group(crew, group, i);
 
         if (yki_member_owns(crew, m, w->bucket))
-            return yki_updater_state(m->replica->updater, w->bucket, (unsigned)(kind - 1), &range);
+            return yki_state_behind(
+                yki_updater_state(m->replica->updater, w->bucket, (unsigned)(kind - 1), &range),
+                w->offset);
     }
-    return NULL;
+    return (yki_state_place){0};
 }
 
 /* The same tensor of two groups. Returns whether there is one. */
@@ -50,19 +50,18 @@ static bool
 compare_tensor(const yki_crew *crew, size_t group, size_t index, int kind, const char *what)
 {
     const yki_weight *w = &yki_crew_in_group(crew, 0, 0)->replica->weights->weights[index];
-    uint64_t at[2];
-    yki_buffer *buffers[2] = {find_tensor(crew, 0, index, kind, &at[0]),
-                              find_tensor(crew, group, index, kind, &at[1])};
+    const yki_state_place places[2] = {find_tensor(crew, 0, index, kind),
+                                       find_tensor(crew, group, index, kind)};
     float *values[2];
     size_t count = (size_t)w->size / 4, different = 0;
 
-    ck_assert(!buffers[0] == !buffers[1]);
-    if (!buffers[0])
+    ck_assert(!places[0].buffer == !places[1].buffer);
+    if (!places[0].buffer)
         return false;
     for (int i = 0; i < 2; i++) {
         values[i] = malloc((size_t)w->size);
         ck_assert_ptr_nonnull(values[i]);
-        ASSERT_OK(yki_buffer_get(buffers[i], at[i], w->size, values[i]));
+        ASSERT_OK(yki_state_get(places[i], w->size, values[i]));
     }
     for (size_t i = 0; i < count; i++)
         different += memcmp(&values[0][i], &values[1][i], sizeof(float)) != 0;
@@ -93,6 +92,7 @@ typedef struct optimizer_case {
     yoke_optimizer optimizer;
     size_t states;
     float clip_norm, clip_value;
+    yoke_state_choice state;
 } optimizer_case;
 
 static void
@@ -105,6 +105,7 @@ train_and_compare(const optimizer_case *c)
                               .level = YOKE_PLAN_ESTIMATE,
                               .schedule = &schedule,
                               .clip_norm = c->clip_norm,
+                              .state = c->state,
                               .clip_value = c->clip_value};
     float x[BATCH * WIDTH];
     const yoke_feed feed = yoke_feed_f32("x", x, BATCH * WIDTH);
@@ -149,6 +150,10 @@ START_TEST(replicas_of_two_drivers_have_the_same_bits)
         {.what = "AdamW", .optimizer = yoke_adamw(0.01f, 0.1f), .states = 2},
         {.what = "RMSprop", .optimizer = yoke_rmsprop(0.01f), .states = 1},
         {.what = "RMSprop with momentum", .optimizer = yoke_rmsprop(0.01f), .states = 2},
+        {.what = "Adam with a small state",
+         .optimizer = yoke_adam(0.01f),
+         .states = 2,
+         .state = YOKE_STATE_BF16},
     };
 
     if (test_in_matrix())

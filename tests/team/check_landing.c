@@ -174,7 +174,7 @@ kept_by(yki_member *m)
             yki_range range;
 
             if (yki_updater_keeps(m->replica->updater, which))
-                add_buffer(&all, yki_updater_state(m->replica->updater, b, which, &range));
+                add_buffer(&all, yki_updater_state(m->replica->updater, b, which, &range).buffer);
         }
     }
     add_buffer(&all, w->state_bucket.values);

@@ -294,9 +294,10 @@ START_TEST(replicas)
             yoke_replica_create(
                 device, graph,
                 &(yoke_replica_options){.batch = 1, .recompute = (yoke_recompute_choice)9}, &none));
-    REFUSED("state_type is 1",
-            yoke_replica_create(
-                device, graph, &(yoke_replica_options){.batch = 1, .state_type = YOKE_I32}, &none));
+    REFUSED("state is 2; must be YOKE_STATE_F32",
+            yoke_replica_create(device, graph,
+                                &(yoke_replica_options){.batch = 1, .state = (yoke_state_choice)2},
+                                &none));
     REFUSED("groups is NULL",
             yoke_replica_create(device, graph,
                                 &(yoke_replica_options){.batch = 1, .group_count = 3}, &none));

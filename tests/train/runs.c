@@ -276,6 +276,8 @@ team_options(const team_run *run)
         .recheck = run->recheck,
         .wire = run->wire,
         .core_groups = run->core_groups,
+        .state = run->state,
+        .own_weights = run->own_weights,
     };
 }
 

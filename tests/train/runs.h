@@ -62,6 +62,8 @@ typedef struct team_run {
     int64_t recheck;
     yoke_wire_choice wire;
     yoke_core_groups_choice core_groups;
+    yoke_state_choice state;
+    bool own_weights;
 } team_run;
 
 typedef struct team_outcome {
