@@ -59,6 +59,7 @@ yoke tokenize --train --vocabulary=300 --out=tokenizer.json examples/data/README
 yoke train --model=gpt --context=32 --data=examples/data/README --out=rhyme.safetensors	--epochs=1 --layers=1 : says ^test perplexity
 yoke train --model=gpt --context=32 --data=examples/data/README --precision=bf16	--epochs=1 --layers=1 : says ^test perplexity
 yoke train --model=gpt --context=32 --data=examples/data/README --precision='*.attn.*=f32,bf16'	--epochs=1 --layers=1 : says ^test perplexity
+yoke train --model=lenet --data=examples/data --optimizer=adam --lr=0.003 --optimizer-state=bf16	--epochs=10 : accuracy 90
 yoke convert --type=bf16 --out=rhyme rhyme.safetensors	writes rhyme/config.json "model_type"
 yoke convert --out=digits.onnx digits.safetensors	writes digits.onnx fc1.weight
 yoke convert --out=again.safetensors digits.onnx	writes again.safetensors fc1.weight
