@@ -471,6 +471,8 @@ typedef enum yoke_wire_choice {
     YOKE_WIRE_I16      /* half as many, for slow links; coarser */
 } yoke_wire_choice;
 
+#define YOKE_STAGES_AUTO UINT32_MAX
+
 typedef struct yoke_trainer_options {
     yoke_optimizer optimizer; /* all zero: SGD with rate 0.01 */
     int64_t batch;            /* samples of a step, over the whole team; 0: 32 */
@@ -510,6 +512,10 @@ typedef struct yoke_trainer_options {
     /* Devices that share memory, such as the parts of a CPU, each keep weights and state of their
      * own, as others do. Then quotas mean for them what they mean for others, and shards divide. */
     bool own_weights;
+    /* Stages into which the graph is cut, each with the nodes of one device, through which the
+     * micro-batches of a step go; YOKE_STAGES_AUTO: as many as make a step shortest; 0: it is not
+     * cut (yoke-parallel(7)). */
+    uint32_t stages;
 } yoke_trainer_options;
 
 /* Compiles the graph for all devices of the team, measures, and gives every device the same initial

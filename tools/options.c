@@ -478,6 +478,25 @@ parse_size(const char *text, uint64_t *bytes)
 }
 
 bool
+yki_tool_parse_stages(const char *text, uint32_t *stages, char why[WHY])
+{
+    enum { MOST = 65536 };
+    char *end;
+    long number = strtol(text, &end, 10);
+
+    if (strcmp(text, "auto") == 0) {
+        *stages = YOKE_STAGES_AUTO;
+        return true;
+    }
+    if (end != text && !*end && number >= 1 && number <= MOST) {
+        *stages = (uint32_t)number;
+        return true;
+    }
+    snprintf(why, WHY, "must be auto, or a number from 1 to %d", MOST);
+    return false;
+}
+
+bool
 yki_tool_parse_recompute(const char *text, yoke_recompute_choice *choice, uint64_t *bytes,
                          char why[WHY])
 {

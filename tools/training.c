@@ -86,6 +86,14 @@ check_recompute(const char *text, char why[TOOL_WHY])
     return yki_tool_parse_recompute(text, &choice, &bytes, why);
 }
 
+static bool
+check_stages(const char *text, char why[TOOL_WHY])
+{
+    uint32_t stages;
+
+    return yki_tool_parse_stages(text, &stages, why);
+}
+
 /* ---- the table ---- */
 
 enum {
@@ -140,6 +148,9 @@ const yki_tool_option yki_tool_training_options[] = {
      TEXT(shard_by), .takers = TRAIN | BENCH | PLAN},
     {"own-weights", 0, NULL, "also for parts of one device, so that each divides and has its quota",
      FLAG(own_weights), .takers = TRAIN | BENCH | PLAN},
+    {"stages", 0, "STAGES",
+     "cut the network into 2, 3... or auto: a part for each device (default: no)",
+     TOOL_LIST(yki_tool_training, stages, check_stages), .takers = TRAIN | BENCH | PLAN},
     {"seed", 0, "N", "of initial values and orders (default: 0)",
      TOOL_COUNT(yki_tool_training, seed, 0, UINT32_MAX), .takers = TRAIN | VERIFY},
     {"accumulate", 'k', "N", "micro-batches of a step (default: 1)",
@@ -262,6 +273,7 @@ yoke_trainer_options
 yki_tool_trainer_options(const yki_tool_training *t, yoke_optimizer usual)
 {
     yoke_trainer_options o;
+    char why[TOOL_WHY];
 
     memset(&o, 0, sizeof o);
     o.optimizer = choose_optimizer(t, usual);
@@ -277,6 +289,8 @@ yki_tool_trainer_options(const yki_tool_training *t, yoke_optimizer usual)
     o.clip_norm = (float)t->clip_norm;
     o.clip_value = (float)t->clip_value;
     choose_recompute(t, &o.recompute, &o.recompute_bytes);
+    if (t->stages)
+        yki_tool_parse_stages(t->stages, &o.stages, why); /* checked before */
     o.core_groups = (yoke_core_groups_choice)t->core_groups;
     o.level = (yoke_plan_level)t->level;
     o.strict = t->strict;

@@ -36,6 +36,7 @@ typedef struct yki_tool_training {
     double clip_norm, clip_value; /* 0: gradients are not clipped */
     double average;               /* 0: none */
     int batch_norm;               /* 1: local */
+    const char *stages;           /* a text that can be parsed; NULL: not given */
     const char *recompute;        /* a text that can be parsed; NULL: not given */
     int core_groups;              /* a yoke_core_groups_choice */
     int level;                    /* a yoke_plan_level */

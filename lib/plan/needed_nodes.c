@@ -4,8 +4,8 @@
  * one member to another where nodes are placed.
  *
  * A node is live if a result depends on it. Results are outputs, the loss and the metrics
- * summed over the batch, and for training the gradients and the next states. The member of a
- * node's place computes the node. Inputs and views are everywhere that they are
+ * summed over the batch, and for training the gradients and the next states. Each node has one
+ * member that computes it. Inputs and views are everywhere that they are
  * read, so they never cross. Any other value that other members read crosses once to each of
  * them.
  */
@@ -83,7 +83,7 @@ is_everywhere(const yoke_node *node, bool training)
 uint32_t
 yki_home_of(const yki_placed *placed, const yoke_node *node)
 {
-    return placed->homes[node->place];
+    return placed->homes[node->id];
 }
 
 /* Goes from the last node to the first: a node that this member computes needs its inputs here. */

@@ -57,6 +57,21 @@ yki_plan_survey(yki_weights *weights, yki_queue *queue, const yki_plan_options *
     return status;
 }
 
+yoke_status
+yki_plan_find_loads(yki_weights *weights, yki_queue *queue, const yki_plan_options *options,
+                    yki_load *loads, bool *measured)
+{
+    yki_plan *plan;
+    yoke_status status;
+
+    YKI_TRY(begin(weights, queue, options, &plan));
+    status = decide(plan);
+    if (status == YOKE_OK)
+        status = yki_plan_count_loads(plan, loads, measured);
+    yki_plan_destroy(plan);
+    return status;
+}
+
 static yoke_status
 make(yki_plan *plan)
 {

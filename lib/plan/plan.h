@@ -45,7 +45,7 @@ typedef struct yki_crossings {
 
 /* Which member computes which nodes of a graph. */
 typedef struct yki_placed {
-    uint32_t *homes; /* member by node->place; [0] is for nodes without a place */
+    uint32_t *homes; /* member by node id, of the completed graph */
     uint32_t members;
     yki_crossings crossings[2]; /* [0] of plans for evaluation, [1] of plans for training */
 } yki_placed;
@@ -128,8 +128,9 @@ typedef struct yki_weights {
                        memory, while they are computed and summed (buckets.c) */
     bool divided; /* nor have values that are trained, but for the parts that updaters keep: a plan
                      gives buckets memory while tasks read them (gathers.c) */
-    uint32_t *gather_order; /* then: the buckets of forward, as they are gathered, and those of
-                               backward; the lender's, if there is one */
+    bool bare;    /* nothing has memory */
+    uint32_t *gather_order; /* if divided: the buckets of forward, as they are gathered, and those
+                               of backward; the lender's, if there is one */
 } yki_weights;
 
 /* Completes the graph and makes its weights, filled with zeros, with one reference. A `bucket_size`
@@ -149,6 +150,8 @@ yoke_status yki_weights_create_transient(yoke_device *device, yoke_graph *graph,
 yoke_status yki_weights_create_placed(yoke_device *device, yoke_graph *graph, bool training,
                                       uint64_t bucket_size, const yki_placed *placed, uint32_t home,
                                       yki_weights **weights);
+/* Makes weights for training that have no memory, for those who only ask what a plan would do. */
+yoke_status yki_weights_create_bare(yoke_device *device, yoke_graph *graph, yki_weights **weights);
 /* Returns whether this member has the bucket. */
 bool yki_weights_has(const yki_weights *weights, size_t bucket);
 /* Returns whether the values of a parameter have no memory of their own. */
@@ -482,6 +485,23 @@ uint64_t yki_plan_gathered_bytes(const yki_plan *plan);
 /* Fills in the seconds of each task at the largest extents. Returns whether all are measured; those
  * that are not are guessed, in proportion to those that are. The tasks must have recipes. */
 bool yki_plan_find_seconds(const yki_plan *plan, double *seconds);
+
+/* ---- loads.c ---- */
+
+/* What a node costs a device in training. The nodes of gradients have their own. */
+typedef struct yki_load {
+    double seconds;
+    uint64_t packed;  /* bytes of packed weights that stay */
+    uint64_t kept;    /* of values that forward makes and backward reads, for each batch */
+    uint64_t working; /* while its largest task runs */
+    bool there;       /* its value is made: its task is not joined with a reader's */
+} yki_load;
+
+/* Adds up, by node id, what a plan costs whose decisions are made. *measured: all times are. */
+yoke_status yki_plan_count_loads(const yki_plan *plan, yki_load *loads, bool *measured);
+/* Makes the decisions of yki_plan_create, and gives what they cost. May measure. */
+yoke_status yki_plan_find_loads(yki_weights *weights, yki_queue *queue,
+                                const yki_plan_options *options, yki_load *loads, bool *measured);
 
 /* ---- print.c ---- */
 

@@ -188,6 +188,8 @@ lends_states(const yki_weights *w)
 static yoke_status
 allocate(yki_weights *w, yki_queue *queue)
 {
+    if (w->bare)
+        return YOKE_OK;
     YKI_TRY(allocate_pools(w, queue));
     if (lends_states(w))
         w->state_bucket.values = w->lender->state_bucket.values;
@@ -213,8 +215,13 @@ allocate(yki_weights *w, yki_queue *queue)
     return yki_queue_finish(queue);
 }
 
+/* What of the weights has no memory of its own. */
+typedef struct kind {
+    bool transient, divided, bare;
+} kind;
+
 static yoke_status
-create(yoke_device *device, yoke_graph *graph, bool training, bool transient, bool divided,
+create(yoke_device *device, yoke_graph *graph, bool training, const kind *without,
        uint64_t bucket_size, yki_weights *lender, const yki_placed *placed, uint32_t home,
        yki_weights **out)
 {
@@ -230,8 +237,9 @@ create(yoke_device *device, yoke_graph *graph, bool training, bool transient, bo
     w->device = yki_device_retain(device);
     w->graph = yki_graph_retain(graph);
     w->training = training;
-    w->transient = transient || (lender && lender->transient);
-    w->divided = divided || (lender && lender->divided);
+    w->transient = without->transient || (lender && lender->transient);
+    w->divided = without->divided || (lender && lender->divided);
+    w->bare = without->bare;
     w->version = 1;
     w->lender = lender ? yki_weights_retain(lender) : NULL;
     w->placed = placed;
@@ -260,14 +268,15 @@ yoke_status
 yki_weights_create(yoke_device *device, yoke_graph *graph, bool training, uint64_t bucket_size,
                    yki_weights *lender, yki_weights **out)
 {
-    return create(device, graph, training, false, false, bucket_size, lender, NULL, 0, out);
+    return create(device, graph, training, &(kind){0}, bucket_size, lender, NULL, 0, out);
 }
 
 yoke_status
 yki_weights_create_transient(yoke_device *device, yoke_graph *graph, uint64_t bucket_size,
                              yki_weights *lender, bool divided, yki_weights **out)
 {
-    return create(device, graph, true, true, divided, bucket_size, lender, NULL, 0, out);
+    return create(device, graph, true, &(kind){.transient = true, .divided = divided}, bucket_size,
+                  lender, NULL, 0, out);
 }
 
 yoke_status
@@ -275,7 +284,13 @@ yki_weights_create_placed(yoke_device *device, yoke_graph *graph, bool training,
                           uint64_t bucket_size, const yki_placed *placed, uint32_t home,
                           yki_weights **out)
 {
-    return create(device, graph, training, false, false, bucket_size, NULL, placed, home, out);
+    return create(device, graph, training, &(kind){0}, bucket_size, NULL, placed, home, out);
+}
+
+yoke_status
+yki_weights_create_bare(yoke_device *device, yoke_graph *graph, yki_weights **out)
+{
+    return create(device, graph, true, &(kind){.bare = true}, 0, NULL, NULL, 0, out);
 }
 
 yki_weights *

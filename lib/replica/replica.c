@@ -162,6 +162,16 @@ yki_replica_estimate(yoke_replica *r, const yki_replica_in_team *in_team, bool t
 }
 
 yoke_status
+yki_replica_find_loads(yoke_replica *r, yki_load *loads, bool *measured)
+{
+    yki_plan_options options = plan_options(r, true, false);
+
+    YKI_TRY(yki_plan_find_loads(r->weights, r->queue, &options, loads, measured));
+    keep_wisdom(r);
+    return YOKE_OK;
+}
+
+yoke_status
 yki_replica_make_updater(yoke_replica *r, const yoke_replica_options *o,
                          const yki_replica_in_team *in_team)
 {

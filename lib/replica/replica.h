@@ -133,6 +133,9 @@ yoke_status yki_replica_survey(yoke_replica *replica, const yki_replica_in_team 
  * the weights are transient or divided, they may have been made otherwise. */
 yoke_status yki_replica_estimate(yoke_replica *replica, const yki_replica_in_team *in_team,
                                  bool transient, bool divided, uint64_t *bytes);
+/* Gives what each node would cost, by node id, with the weights that it has (yki_plan_find_loads).
+ */
+yoke_status yki_replica_find_loads(yoke_replica *replica, yki_load *loads, bool *measured);
 /* Opens wisdom from the file `given`; if that is NULL, from YOKE_WISDOM, or else from the cache
  * directory of the device's context. The caller closes it. */
 yoke_status yki_open_wisdom(yoke_device *device, const char *given, yki_wisdom **wisdom);

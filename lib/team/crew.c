@@ -643,7 +643,7 @@ build(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
 {
     wait_asleep(crew);
     YKI_TRY(yki_crew_choose_reduction(crew, options));
-    if (crew->graph->place_count)
+    if (crew->graph->place_count || options->stages)
         YKI_TRY(yki_stages_create(crew, options));
     YKI_TRY(make_groups(crew, options));
     YKI_TRY(yki_sharding_choose(crew, options, describe));

@@ -25,7 +25,8 @@
  *   step.c           builds a training step from these
  *   sharding.c       parts of the optimizer's state, of the gradients, and of the weights
  *   shard_level.c    chooses what is divided
- *   stages.c         runs a graph with places on several devices
+ *   stages.c         runs a graph on several devices, each with nodes of its own
+ *   cut_graph.c      finds these nodes where the user has named no places, by cut.c
  *   pipeline.c       the same with several micro-batches at a time; pipeline_order.c: their order
  */
 #ifndef YKI_CREW_H
@@ -292,6 +293,7 @@ typedef struct yki_crew_options {
     yoke_shard_choice shard;
     const char *shard_by;  /* text (yki_sharding_create) */
     bool own_weights;      /* devices that share memory make no group */
+    uint32_t stages;       /* as in yoke_trainer_options */
     bool may_shrink;       /* a member's batch may be less than `most` if its memory is short */
     uint64_t bucket_bytes; /* 0: chosen */
     const int64_t *most;   /* by member: its largest batch */

@@ -674,6 +674,12 @@ yki_pipeline_exists(const yki_crew *crew)
 
 /* ---- telling ---- */
 
+double
+yki_pipeline_seconds(const yki_crew *crew)
+{
+    return crew->stages->pipeline->seconds;
+}
+
 uint32_t
 yki_pipeline_depth(const yki_crew *crew, size_t member)
 {

@@ -65,6 +65,8 @@ void yki_pipeline_destroy(yki_crew *crew);
 bool yki_pipeline_exists(const yki_crew *crew);
 /* Enqueues forward and backward of all micro-batches of a step. */
 yoke_status yki_pipeline_run(yki_crew *crew, const yki_pipeline_source *source, float rate_factor);
+/* Seconds of a step, as far as the times of tasks tell. */
+double yki_pipeline_seconds(const yki_crew *crew);
 /* The most micro-batches that the member has under way. */
 uint32_t yki_pipeline_depth(const yki_crew *crew, size_t member);
 /* Tells, for each member, the micro-batches under way, and how long it computes and waits. */

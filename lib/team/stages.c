@@ -15,6 +15,7 @@
  * clipping, the norms of all devices. One batch goes through at a time; pipeline.c
  * lets several micro-batches through.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "team/stages.h"
@@ -30,32 +31,77 @@ is_place(const yoke_graph *graph, const char *name)
     return false;
 }
 
-yoke_status
-yki_stages_check(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o)
+/* What a cut excludes. */
+static yoke_status
+check_cut(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o)
 {
-    size_t member;
+    const int64_t batch = o->batch ? o->batch : 32, count = YKI_MAX(o->accumulate, 1u);
 
-    if (graph->place_count == 0)
-        return YOKE_OK;
+    if (graph->place_count)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "the graph has places (\"%s\"), which say where its nodes are; stages must "
+                        "be 0",
+                        graph->places[0]);
+    if (!graph->loss)
+        return yki_fail(YOKE_ERROR_STATE,
+                        "the graph has no loss, so there are no steps by which it "
+                        "could be cut; stages must be 0");
     if (yki_team_comm(team))
-        return yki_fail(
-            YOKE_ERROR_UNSUPPORTED,
-            "the graph has places (\"%s\") and the team has %d processes; must have one",
-            graph->places[0], team->comm->ranks);
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "stages are of one process, and the team has %d; stages must be 0",
+                        team->comm->ranks);
+    if (o->stages != YOKE_STAGES_AUTO && o->stages > team->total)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "stages is %u, and the team has %zu device%s; must be at most that, or "
+                        "YOKE_STAGES_AUTO",
+                        o->stages, team->total, team->total == 1 ? "" : "s");
+    if (batch % count != 0)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "accumulate is %lld; with stages it must divide the batch, %lld",
+                        (long long)count, (long long)batch);
+    return YOKE_OK;
+}
+
+/* What both exclude. */
+static yoke_status
+check_others(const yoke_team *team, const yoke_trainer_options *o, const char *why)
+{
+    if (yki_team_comm(team))
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "the graph has %s and the team has %d processes; must have one", why,
+                        team->comm->ranks);
     if (o->shares)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
                         "shares are \"%s\", but every device has the whole batch of a graph with "
-                        "places (\"%s\"); must be NULL",
-                        o->shares, graph->places[0]);
+                        "%s; must be NULL",
+                        o->shares, why);
     if (o->shard != YOKE_SHARD_NOTHING && o->shard != YOKE_SHARD_AUTO)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "each device of a graph with places (\"%s\") has the state of its own "
+                        "each device of a graph with %s has the state of its own "
                         "parameters, so there are no shards; shard must be YOKE_SHARD_NOTHING or "
                         "YOKE_SHARD_AUTO",
-                        graph->places[0]);
+                        why);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_stages_check(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o)
+{
+    char why[128];
+    size_t member;
+
+    if (o->stages)
+        YKI_TRY(check_cut(team, graph, o));
+    else if (graph->place_count == 0)
+        return YOKE_OK;
+    if (o->stages)
+        snprintf(why, sizeof why, "stages");
+    else
+        snprintf(why, sizeof why, "places (\"%.80s\")", graph->places[0]);
+    YKI_TRY(check_others(team, o, why));
     for (size_t i = 0; i < graph->place_count; i++)
         YKI_TRY(yki_team_find_place(team, graph->places[i], &member));
-    for (size_t i = 0; i < team->place_count; i++)
+    for (size_t i = 0; i < team->place_count && graph->place_count; i++)
         if (!is_place(graph, team->places[i].name))
             return yki_fail(YOKE_ERROR_NOT_FOUND,
                             "the team binds the place \"%s\"; must be a place of the graph",
@@ -63,24 +109,9 @@ yki_stages_check(const yoke_team *team, const yoke_graph *graph, const yoke_trai
     return YOKE_OK;
 }
 
-static yoke_status
-find_home_of_loss(const yoke_team *team, const yoke_graph *graph, size_t *member)
-{
-    *member = 0;
-    return graph->loss && graph->loss->place
-               ? yki_team_find_place(team, graph->places[graph->loss->place - 1], member)
-               : YOKE_OK;
-}
-
 yoke_status
-yki_stages_shares(const yoke_team *team, const yoke_graph *graph, char **shares)
+yki_stages_shares(const yoke_team *team, size_t home, char **shares)
 {
-    size_t home;
-
-    *shares = NULL;
-    if (graph->place_count == 0)
-        return YOKE_OK;
-    YKI_TRY(find_home_of_loss(team, graph, &home));
     *shares = yki_alloc(2 * team->count, 1, "shares");
     if (!*shares)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -91,30 +122,44 @@ yki_stages_shares(const yoke_team *team, const yoke_graph *graph, char **shares)
     return YOKE_OK;
 }
 
+/* Gives each node the member of its place; those without one have the first. */
 static yoke_status
-find_homes(yki_crew *crew, struct yki_stages *s)
+follow_places(const yki_crew *crew, uint32_t *homes)
 {
     const yoke_graph *graph = crew->graph;
-    bool *used = yki_alloc(crew->count, sizeof *used, "places");
-    yoke_status status = YOKE_OK;
+
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const uint32_t place = graph->nodes[i]->place;
+        size_t member = 0;
+
+        if (place)
+            YKI_TRY(yki_team_find_place(crew->team, graph->places[place - 1], &member));
+        homes[i] = (uint32_t)member;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+find_homes(yki_crew *crew, const yki_crew_options *options, struct yki_stages *s)
+{
+    const yoke_graph *graph = crew->graph;
+    bool *used = yki_alloc(crew->count, sizeof *used, "stages");
+    yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
 
     s->placed.members = (uint32_t)crew->count;
-    s->placed.homes = yki_alloc(1 + graph->place_count, sizeof *s->placed.homes, "places");
-    if (!used || !s->placed.homes)
-        status = YOKE_ERROR_OUT_OF_MEMORY;
-    for (size_t i = 0; i < graph->place_count && status == YOKE_OK; i++) {
-        size_t member;
-
-        status = yki_team_find_place(crew->team, graph->places[i], &member);
-        if (status == YOKE_OK)
-            s->placed.homes[1 + i] = (uint32_t)member;
-    }
+    s->placed.homes = yki_alloc(graph->node_count, sizeof *s->placed.homes, "stages");
+    if (used && s->placed.homes)
+        status = options->stages ? yki_stages_cut(crew, options, s->placed.homes)
+                                 : follow_places(crew, s->placed.homes);
     for (size_t i = 0; i < graph->node_count && status == YOKE_OK; i++)
-        used[yki_home_of(&s->placed, graph->nodes[i])] = true;
+        used[s->placed.homes[i]] = true;
     for (size_t k = 0; k < crew->count && status == YOKE_OK; k++)
         if (!used[k])
-            yki_log(YOKE_LOG_WARNING, "%s has no part of the graph: no place is bound to it",
-                    yki_device_id(yoke_team_get_device(crew->team, k)));
+            yki_log(YOKE_LOG_WARNING, "%s has no part of the graph: %s",
+                    yki_device_id(yoke_team_get_device(crew->team, k)),
+                    options->stages ? "it is no stage" : "no place is bound to it");
+    if (status == YOKE_OK && graph->loss)
+        crew->home = s->placed.homes[graph->loss->id];
     yki_free(used);
     return status;
 }
@@ -321,8 +366,7 @@ yki_stages_create(yki_crew *crew, const yki_crew_options *options)
         return YOKE_ERROR_OUT_OF_MEMORY;
     crew->stages = s;
     YKI_TRY(yki_graph_complete(crew->graph, training));
-    YKI_TRY(find_homes(crew, s));
-    YKI_TRY(find_home_of_loss(crew->team, crew->graph, &crew->home));
+    YKI_TRY(find_homes(crew, options, s));
     s->weights = yki_alloc(crew->count, sizeof *s->weights, "places");
     s->links = yki_alloc(crew->count * crew->count, sizeof *s->links, "places");
     if (!s->weights || !s->links)
@@ -542,7 +586,8 @@ yki_stages_explain(const yki_crew *crew, const yki_teller *to)
     const bool training = crew->graph->loss;
     const yki_crossings *all = &crew->stages->placed.crossings[training];
 
-    yki_tell(to, "places: every device has a part of the graph, and all samples");
+    yki_tell(to, "%s: every device has a part of the graph, and all samples",
+             crew->graph->place_count ? "places" : "stages");
     yki_tell(to, "%-20s %10s %12s %18s", "device", "commands", "parameters", "copied to it, MB");
     for (size_t k = 0; k < crew->count; k++) {
         uint64_t bytes = 0;

@@ -25,12 +25,16 @@ struct yki_stages {
 };
 
 /* Checks that all places of the graph are bound, that the team binds no others, and that nothing
- * excludes places: there must be one process and no `shares`. A graph without places passes. */
+ * excludes places or a cut: there must be one process and no `shares`. A graph that has no places
+ * and is not cut passes. */
 yoke_status yki_stages_check(const yoke_team *team, const yoke_graph *graph,
                              const yoke_trainer_options *options);
-/* Makes the text of shares that gives all samples to the device of the loss; the caller frees it
- * with yki_free. NULL if the graph has no places. */
-yoke_status yki_stages_shares(const yoke_team *team, const yoke_graph *graph, char **shares);
+/* Makes the text of shares that gives all samples to one member; the caller frees it with yki_free.
+ */
+yoke_status yki_stages_shares(const yoke_team *team, size_t home, char **shares);
+/* Gives each node of the completed graph a member, for crew->options.stages stages or as many as
+ * are best: homes[i], by node id. May measure. (cut_graph.c) */
+yoke_status yki_stages_cut(const yki_crew *crew, const yki_crew_options *options, uint32_t *homes);
 /* Sets crew->stages and crew->home before the replicas are made: the member of each node, the
  * weights of each member, and what crosses in training. On failure yki_stages_destroy frees what
  * was made. */

@@ -34,7 +34,8 @@ yoke_trainer_flops(const yoke_trainer *t, int64_t n)
         return 0;
     yki_trainer_divide(t, n, t->counts);
     for (size_t k = 0; k < t->crew.count; k++)
-        flops += yoke_replica_flops(t->crew.members[k].replica, t->counts[t->crew.team->first + k]);
+        flops += yoke_replica_flops(t->crew.members[k].replica,
+                                    t->crew.stages ? n : t->counts[t->crew.team->first + k]);
     return flops;
 }
 
@@ -202,8 +203,8 @@ yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
     if (t->crew.stages)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
                         "shares are \"%s\", but every device has the whole batch of a graph with "
-                        "places; must not be set",
-                        shares);
+                        "%s; must not be set",
+                        shares, t->options.stages ? "stages" : "places");
     /* Plans have room for limited shares of a batch. Larger ones are refused before anything
      * changes. */
     counts = yki_alloc(t->team->total, sizeof *counts, "shares");

@@ -50,8 +50,8 @@ possible(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_opti
     *why = NULL;
     if (team->total != 1)
         *why = "the team has several devices";
-    else if (graph->place_count)
-        *why = "the graph has places";
+    else if (graph->place_count || o->stages)
+        *why = "the graph has places or stages";
     else if (!graph->loss)
         *why = "the graph has no loss, so there are no steps to measure";
     else if (yki_graph_is_local(graph)) /* each core group would have statistics of its own */

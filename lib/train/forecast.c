@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "team/pipeline.h"
 #include "train/capacity.h"
 
 /* What each process tells of its devices. */
@@ -49,6 +50,9 @@ seconds_of(const yoke_trainer *t, size_t device, const yki_share_info *share)
     double slowest = 0;
     size_t first, end;
 
+    if (t->crew.stages)
+        return tasks_of(t, t->crew.members[device].replica->training,
+                        yki_largest_micro_batch(&t->options));
     if (share->predicted > 0 && !t->options.granule)
         return share->predicted;
     yki_trainer_members_of(t, device, &first, &end);
@@ -84,8 +88,14 @@ fill(const yoke_trainer *t, size_t k, row *to)
     return YOKE_OK;
 }
 
-/* Seconds of a step of all devices. Those of a graph with places follow one another, others work at
- * the same time. */
+static bool
+has_tasks(const yoke_trainer *t, size_t member)
+{
+    return t->crew.members[member].replica->training->task_count > 0;
+}
+
+/* Seconds of a step of all devices. Stages follow one another, as far as a pipeline does not let
+ * them work at the same time, as others do. */
 static double
 step_of(const yoke_trainer *t, const row *rows)
 {
@@ -95,11 +105,13 @@ step_of(const yoke_trainer *t, const row *rows)
         yki_share_info share;
 
         yki_shares_get(t->shares, k, &share);
-        if (!(rows[k].seconds > 0) && share.count > 0)
+        if (!(rows[k].seconds > 0) && (t->crew.stages ? has_tasks(t, k) : share.count > 0))
             return 0;
         sum += rows[k].seconds;
         slowest = YKI_MAX(slowest, rows[k].seconds);
     }
+    if (yki_pipeline_exists(&t->crew))
+        return yki_pipeline_seconds(&t->crew);
     return t->crew.stages ? sum : slowest + t->crew.buckets.seconds;
 }
 
@@ -142,7 +154,8 @@ yoke_trainer_forecast_sized(yoke_trainer *t, yoke_forecast *list, size_t count, 
                              .shard = t->crew.sharding.level};
 
         yki_shares_get(t->shares, k, &share);
-        one.samples = share.count;
+        one.samples =
+            t->crew.stages ? has_tasks(t, k) * yki_largest_micro_batch(&t->options) : share.count;
         memset((char *)list + k * size, 0, size);
         memcpy((char *)list + k * size, &one, YKI_MIN(size, sizeof one));
     }

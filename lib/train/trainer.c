@@ -76,10 +76,11 @@ check_granule(const yoke_trainer_options *o, const yoke_graph *graph)
                         o->wire == YOKE_WIRE_I32 ? 32 : 16);
     if (o->reproducible != YOKE_REPRODUCIBLE_ANY_SPLIT)
         return YOKE_OK;
-    if (graph->place_count)
+    if (graph->place_count || o->stages)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "the graph has places, so no batch is split; reproducible must be "
-                        "YOKE_REPRODUCIBLE_NO or YOKE_REPRODUCIBLE_RUNS");
+                        "the graph has %s, so no batch is split; reproducible must be "
+                        "YOKE_REPRODUCIBLE_NO or YOKE_REPRODUCIBLE_RUNS",
+                        o->stages ? "stages" : "places");
     for (size_t i = 0; i < graph->node_count && graph->loss; i++)
         if (graph->nodes[i]->op && graph->nodes[i]->op->merge)
             return check_statistics(o, graph->nodes[i]);
@@ -181,8 +182,16 @@ make_arrays(yoke_trainer *t, const yoke_team *team)
     return YOKE_OK;
 }
 
+/* Whether each device has nodes of its own. */
+static bool
+has_stages(const yoke_trainer *t)
+{
+    return t->graph->place_count > 0 || t->options.stages > 0;
+}
+
+/* With stages the one of the loss counts the samples: `home`. */
 static yoke_status
-make_shares(yoke_trainer *t)
+make_shares(yoke_trainer *t, size_t home)
 {
     const yoke_team *team = t->team;
     const char **names = yki_alloc(team->total, sizeof *names, "names of devices");
@@ -190,7 +199,7 @@ make_shares(yoke_trainer *t)
                                   .batch = yki_largest_micro_batch(&t->options),
                                   .fixed = t->options.reproducible == YOKE_REPRODUCIBLE_RUNS};
     char *whole = NULL;
-    yoke_status status = yki_stages_shares(team, t->graph, &whole);
+    yoke_status status = has_stages(t) ? yki_stages_shares(team, home, &whole) : YOKE_OK;
 
     if (!names || status != YOKE_OK) {
         yki_free(names);
@@ -201,6 +210,8 @@ make_shares(yoke_trainer *t)
     for (size_t k = 0; k < team->total; k++)
         names[k] = yoke_team_get_device_name(team, k);
     options.names = names;
+    yki_shares_destroy(t->shares);
+    t->shares = NULL;
     status = yki_shares_create(team->total, &options, &t->shares);
     yki_free(whole);
     yki_free(names);
@@ -246,6 +257,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .shard = o->shard,
         .shard_by = o->shard_by,
         .own_weights = o->own_weights && !t->core_groups.taken,
+        .stages = o->stages,
     };
 
     if (t->core_groups.taken && o->recompute_bytes) /* for the device, of which each is a part */
@@ -256,7 +268,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
     yki_trainer_divide(t, micro_batch, t->counts);
     for (size_t k = 0; k < team->total; k++)
         t->counts[k] = o->granule ? o->granule
-                       : (balances && !fixed) || t->graph->place_count
+                       : (balances && !fixed) || has_stages(t)
                            ? micro_batch
                            : YKI_MIN(t->counts[k] + !t->core_groups.taken, micro_batch);
     options.most = t->counts + team->first;
@@ -317,8 +329,10 @@ build(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
 {
     t->local_statistics = o->local_batch_norm || yki_graph_is_local(t->graph);
     YKI_TRY(make_arrays(t, team));
-    YKI_TRY(make_shares(t));
+    YKI_TRY(make_shares(t, 0));
     YKI_TRY(make_crew(t, team, o));
+    if (has_stages(t)) /* now it is known where the loss is */
+        YKI_TRY(make_shares(t, t->crew.home));
     t->crew.timing = t->team->total > 1 && is_auto(t) && o->reproducible != YOKE_REPRODUCIBLE_RUNS;
     YKI_TRY(set_limits(t));
     return yki_trainer_calibrate(t);

@@ -208,6 +208,9 @@ SETUP(halves_in_parts, TEST_POCL_HALVES, .shares = "even", .net = TEAM_MLP, .acc
 SETUP(halves_with_batch_norm, TEST_POCL_HALVES, .shares = "80,20", .net = TEAM_CONV)
 SETUP(roots, TEST_POCL_ROOTS, .shares = "even", .net = TEAM_MLP)
 
+SETUP(halves_in_stages, TEST_POCL_HALVES, .stages = 2, .accumulate = 4, .net = TEAM_DROPOUT)
+SETUP(roots_in_stages, TEST_POCL_ROOTS, .stages = 2, .accumulate = 4, .net = TEAM_MLP)
+
 SETUP(roots_with_shards, TEST_POCL_ROOTS, .shares = "even", .net = TEAM_MLP,
       .shard = YOKE_SHARD_STATE, .optimizer = yoke_sgd(0.1f, 0.9f))
 SETUP(roots_with_shards_of_gradients, TEST_POCL_ROOTS, .shares = "even", .net = TEAM_MLP,
@@ -315,6 +318,8 @@ test_suite(void)
     add(suite, "parts", halves_in_parts);
     add(suite, "batch norm", halves_with_batch_norm);
     add(suite, "roots", roots);
+    add(suite, "stages", halves_in_stages);
+    add(suite, "stages apart", roots_in_stages);
     add(suite, "shards", roots_with_shards);
     add(suite, "gradients", roots_with_shards_of_gradients);
     add(suite, "weights", roots_with_shards_of_weights);

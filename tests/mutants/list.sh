@@ -68,6 +68,15 @@ mutant 'value on its way written over' lib/team/pipeline.c \
 mutant 'gradients that forward writes' lib/team/pipeline.c \
     'if (plan->values[task->slots[s]].bucket)' 'if (plan->values[task->slots[s]].bucket && 0)' $pipeline bits
 
+mutant 'one micro-batch in each stage' lib/team/cut.c \
+    'p->units[i].fixed + depth * p->units[i].kept' 'p->units[i].fixed + p->units[i].kept' tests/team/check_cut
+mutant 'only the sum of all stages' lib/team/cut.c \
+    'to->list[i].longest <= one->longest && to->list[i].sum' 'to->list[i].sum' tests/team/check_cut
+mutant 'what crosses on one side' lib/team/cut.c \
+    'bytes_across(p, first) + bytes_across(p, end)) * p' 'bytes_across(p, first)) * p' tests/team/check_cut
+mutant 'every device as fast' lib/team/cut_graph.c \
+    'load->seconds * slowness(c, k)' 'load->seconds' tests/team/check_stages cuts
+
 # ---- sequences ----
 
 mutant 'positions of rows that are not there' clkernels/flat.cl \

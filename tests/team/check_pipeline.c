@@ -298,7 +298,7 @@ open_setup(test_setup setup)
     yoke_selection *selection;
     yoke_device_info info;
 
-    if (!test_devices_find(setup, &devices))
+    if (!team_find(setup, &devices, NULL))
         return false;
     ASSERT_OK(yoke_selection_create(devices.context, devices.selector, NULL, &selection));
     places = YKI_MIN(yoke_selection_count(selection), YKI_COUNT(ids));

@@ -278,6 +278,7 @@ team_options(const team_run *run)
         .core_groups = run->core_groups,
         .state = run->state,
         .own_weights = run->own_weights,
+        .stages = run->stages,
     };
 }
 

@@ -64,6 +64,7 @@ typedef struct team_run {
     yoke_core_groups_choice core_groups;
     yoke_state_choice state;
     bool own_weights;
+    uint32_t stages;
 } team_run;
 
 typedef struct team_outcome {
