@@ -186,6 +186,20 @@ check_resume() {
     # shellcheck disable=SC2086
     expect 1 "$pocl" -- train $kept --optimizer=sgd --batch=64 --epochs=5 --resume
     says "$err" 'a training with the seed 2, this one has 0, .*; go on with the seed 2'
+
+    # A state in half the bytes is told of as such, and floats go on from it.
+    small="--model=mlp --data=$digits --devices=cpu:0 --checkpoint=$work/small --optimizer=adam"
+    # shellcheck disable=SC2086
+    expect 0 "$pocl" -- train $small --epochs=1 --optimizer-state=bf16
+    expect 0 -- info --json "$work/small"
+    half=$("$pick" memory.optimizer <"$out")
+    # shellcheck disable=SC2086
+    expect 0 "$pocl" -- train $small --epochs=2 --resume
+    expect 0 -- info --json "$work/small"
+    json memory.optimizer $((2 * half))
+    # shellcheck disable=SC2086
+    expect 2 "$pocl" -- train $small --epochs=2 --resume --optimizer-state=f16
+    says "$err" 'optimizer-state.*"f16".*must be f32 or bf16'
 }
 
 # At this rate no weight changes, so no epoch is better than the first.
