@@ -101,24 +101,29 @@ usual(yoke_optimizer optimizer)
                       .state = YOKE_STATE_BF16};
 }
 
-/* A word follows from seed, step and element: not from buckets, devices, or who owns what. */
+/* A word follows from seed, step and element: not from buckets, devices, or who owns what. In the
+ * matrix, where some compilers are slow, what differs most is compared. */
 static void
 compare_splits(void)
 {
     const yoke_optimizer optimizers[] = {yoke_adam(0.01f), yoke_sgd(0.1f, 0.9f)};
+    const bool few = test_in_matrix() && !test_is_thorough();
 
-    for (size_t i = 0; i < YKI_COUNT(optimizers); i++) {
+    for (size_t i = 0; i < (few ? 1 : YKI_COUNT(optimizers)); i++) {
         team_run run = usual(optimizers[i]);
         kept first = train(run);
 
         for (size_t k = first.state_from; k < first.count; k++)
             ck_assert_msg(is_small(first.values[k]), "%a is kept", (double)first.values[k]);
-        assert_same(&first, train(run), "again");
         run.bucket_bytes = 512;
         assert_same(&first, train(run), "many buckets");
-        run.seed = 2;
-        {
-            kept other = train(run);
+        if (!few) {
+            kept other;
+
+            run.bucket_bytes = 0;
+            assert_same(&first, train(run), "again");
+            run.seed = 2;
+            other = train(run);
 
             ck_assert_mem_ne(first.values, other.values, first.count * sizeof *first.values);
             free(other.values);
@@ -132,10 +137,12 @@ compare_splits(void)
         run.shares = "80,20";
         assert_same(&first, train(run), "two devices");
         run.own_weights = true;
-        assert_same(&first, train(run), "two devices with weights of their own");
+        if (!few)
+            assert_same(&first, train(run), "two devices with weights of their own");
         run.shard = YOKE_SHARD_STATE;
         run.shard_by = "1,2";
-        assert_same(&first, train(run), "state in shards");
+        if (!few)
+            assert_same(&first, train(run), "state in shards");
         run.shard = YOKE_SHARD_WEIGHTS;
         run.bucket_bytes = 1024;
         assert_same(&first, train(run), "all in shards");
