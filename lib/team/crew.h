@@ -97,7 +97,10 @@ typedef struct yki_member {
     yki_event *complete;      /* by bucket: its gradients are complete */
     yki_event reduced;        /* the newest sum of gradients */
     yki_event updated;        /* this member's share of the newest update */
-    bool is_updated, is_committed; /* how far the newest update is enqueued */
+    /* How far the newest update is enqueued: the weights, the running statistics, of which so many
+     * are those of micro-batches before the last one, and all. What is enqueued twice counts twice. */
+    bool is_committed, has_states, is_updated;
+    uint32_t kept_states;
     uint8_t *own_classes; /* by node: class + 1 that the device alone would take; NULL: unknown */
     int64_t first, n;     /* samples of the running micro-batch */
     size_t position;      /* next task of the running section */

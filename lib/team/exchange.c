@@ -114,9 +114,11 @@ mark(yki_queue *queue, yki_event *event)
 yoke_status
 yki_crew_arrive(yki_crew *crew)
 {
-    for (size_t k = 0; k < crew->count; k++)
+    for (size_t k = 0; k < crew->count; k++) {
+        crew->at = k;
         if (crew->groups[crew->members[k].group].count > 1)
             YKI_TRY(mark(crew->members[k].replica->queue, &crew->members[k].arrived));
+    }
     return YOKE_OK;
 }
 
@@ -248,8 +250,10 @@ exchange_few(yki_crew *crew, yki_merge merge, yki_buffer *(*in)(const yki_member
     float *result = host_row(crew, 0), *all = host_row(crew, 1);
     size_t bytes = count * sizeof *result;
 
-    for (size_t k = 0; k < crew->count; k++)
+    for (size_t k = 0; k < crew->count; k++) {
+        crew->at = k;
         YKI_TRY(fetch_few(&crew->members[k], in(&crew->members[k], index), bytes));
+    }
     for (size_t k = 0; k < crew->count; k++) {
         crew->at = k;
         YKI_TRY(yki_event_wait(&crew->members[k].arrived));
@@ -270,8 +274,10 @@ exchange_few(yki_crew *crew, yki_merge merge, yki_buffer *(*in)(const yki_member
         for (int32_t r = 1; r < crew->comm->ranks; r++)
             yki_merge_rows(merge, result, all + count * (size_t)r, count);
     }
-    for (size_t k = 0; k < crew->count; k++)
+    for (size_t k = 0; k < crew->count; k++) {
+        crew->at = k;
         YKI_TRY(send_few(crew, &crew->members[k], out(&crew->members[k], index), result, bytes));
+    }
     return YOKE_OK;
 }
 
@@ -307,6 +313,7 @@ yki_crew_merge(yki_crew *crew, size_t stop)
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
 
+        crew->at = k;
         YKI_TRY(yki_crew_meet(crew, m));
         YKI_TRY(yki_combine_enqueue(m->replica->queue, &m->merges[stop], YKI_NO_WAIT));
     }
@@ -353,6 +360,7 @@ yki_sum_in_group(yki_crew *crew, size_t group, size_t bucket, yki_member **owner
     yki_queue *queue = m->side ? m->side : m->replica->queue;
 
     *owner = m;
+    crew->at = (size_t)(m - crew->members);
     if (!m->sums[bucket].count) { /* one member and one micro-batch: there is nothing to sum */
         *done = yki_event_retain(m->complete[bucket]);
         return YOKE_OK;
@@ -692,6 +700,7 @@ yki_crew_results(yki_crew *crew, bool evaluation, bool more)
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
 
+        crew->at = k;
         YKI_TRY(yki_member_pack(crew, m, evaluation ? m->replica->evaluation : m->replica->training,
                                 0, more));
     }
@@ -714,6 +723,7 @@ yki_crew_total(yki_crew *crew)
 
         if (m->index_in_group >= crew->groups[m->group].owners) /* it updates nothing */
             continue;
+        crew->at = k;
         YKI_TRY(yki_crew_meet(crew, m));
         YKI_TRY(yki_combine_enqueue(m->replica->queue, &m->total, YKI_NO_WAIT));
     }

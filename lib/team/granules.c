@@ -684,7 +684,8 @@ yki_granules_keep(yki_crew *crew, uint32_t index)
 yoke_status
 yki_granules_commit(yki_crew *crew, yki_member *m, yki_queue *queue)
 {
-    for (uint32_t i = 0; i < crew->exact.kept; i++)
-        YKI_TRY(yki_plan_commit_kept(m->replica->training, queue, crew->groups[m->group].kept[i]));
+    for (; m->kept_states < crew->exact.kept; m->kept_states++)
+        YKI_TRY(yki_plan_commit_kept(m->replica->training, queue,
+                                     crew->groups[m->group].kept[m->kept_states]));
     return YOKE_OK;
 }

@@ -226,6 +226,7 @@ yki_member_begin(yki_crew *crew, yki_member *m, yki_plan *plan, uint32_t index, 
 yoke_status
 yki_member_accumulate(yki_crew *crew, yki_member *m, bool last)
 {
+    crew->at = (size_t)(m - crew->members);
     for (size_t b = 0; b < crew->buckets.count; b++) {
         if (!m->accumulated[b])
             continue;
@@ -247,6 +248,7 @@ commit_micro_batch(yki_crew *crew)
     for (size_t g = 0; g < crew->group_count; g++) {
         yoke_replica *r = yki_crew_in_group(crew, g, 0)->replica;
 
+        crew->at = crew->groups[g].members[0];
         YKI_TRY(yki_updater_enqueue_count(r->updater));
         YKI_TRY(yki_plan_commit_states(r->training));
     }
@@ -293,8 +295,10 @@ yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_
         YKI_TRY(yki_crew_results(crew, false, index > 0));
     if (!last)
         YKI_TRY(commit_micro_batch(crew));
-    for (size_t k = 0; k < crew->count; k++)
+    for (size_t k = 0; k < crew->count; k++) {
+        crew->at = k;
         YKI_TRY(yki_queue_flush(crew->members[k].replica->queue));
+    }
     return YOKE_OK;
 }
 
@@ -363,6 +367,7 @@ prepare_updates(yki_crew *crew)
 
         if (!updates(crew, m))
             continue;
+        crew->at = k;
         if (m->reduced.cl)
             YKI_TRY(yki_queue_marker(m->replica->queue, (yki_wait){&m->reduced, 1}, NULL));
         if (crew->exact.granule)
@@ -376,9 +381,11 @@ prepare_updates(yki_crew *crew)
     if (!exchange)
         return YOKE_OK;
     YKI_TRY(yki_crew_arrive(crew));
-    for (size_t k = 0; k < crew->count; k++)
+    for (size_t k = 0; k < crew->count; k++) {
+        crew->at = k;
         if (updates(crew, &crew->members[k]))
             YKI_TRY(yki_crew_meet(crew, &crew->members[k]));
+    }
     return YOKE_OK;
 }
 
@@ -412,10 +419,11 @@ update_member(yki_crew *crew, yki_member *m, yki_queue *queue)
     if (!m->is_committed)
         end_flows(crew, m, queue);
     m->is_committed = true;
-    if (m->index_in_group == 0)
+    if (m->index_in_group == 0 && !m->has_states) {
         YKI_TRY(yki_granules_commit(crew, m, queue));
-    if (m->index_in_group == 0)
         YKI_TRY(yki_plan_commit_states_on(crew->stages ? r->newest : r->training, queue));
+    }
+    m->has_states = true;
     if (crew->groups[m->group].count > 1) {
         yki_event_release(&m->updated);
         YKI_TRY(yki_queue_marker(queue, YKI_NO_WAIT, &m->updated));
@@ -450,8 +458,12 @@ yki_crew_update(yki_crew *crew)
     yki_span_end(crew->host_track, begin, "wait for gradients", -1);
     begin = yki_span_begin(crew->host_track);
     YKI_TRY(prepare_updates(crew));
-    for (size_t k = 0; k < crew->count; k++)
-        crew->members[k].is_updated = crew->members[k].is_committed = false;
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        m->is_committed = m->has_states = m->is_updated = false;
+        m->kept_states = 0;
+    }
     /* From here on the step counts: if a device fails, yki_crew_complete_update does the rest. */
     crew->updating = true;
     crew->torn = crew->sharding.ranges != NULL;

@@ -233,9 +233,11 @@ read_results(yoke_trainer *t, yki_flight *flight)
 
         if (!one->results)
             continue;
+        t->crew.at = k;
         YKI_TRY(yki_queue_read(one->replica->queue, one->results, 0, 8, flight->devices + 2 * k,
                                YKI_NO_WAIT, &flight->device_reads[k]));
     }
+    t->crew.at = t->crew.home;
     if (m->totals)
         return yki_queue_read(m->replica->queue, m->totals, 0, t->crew.pairs * 8, flight->pairs,
                               YKI_NO_WAIT, &flight->read);
@@ -524,8 +526,11 @@ run_step(yoke_trainer *t, yki_flight *flight, int64_t n, yki_load_function load,
     } while (!good);
     yki_trainer_let_in(t);
     YKI_TRY(yki_crew_update(&t->crew));
-    YKI_TRY(read_results(t, flight));
-    return yki_queue_flush(t->crew.members[t->crew.home].replica->queue);
+    status = read_results(t, flight);
+    if (status == YOKE_OK)
+        status = yki_queue_flush(t->crew.members[t->crew.home].replica->queue);
+    t->crew.updating = status != YOKE_OK; /* the update is there: the step counts */
+    return status;
 }
 
 yoke_status

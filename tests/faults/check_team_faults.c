@@ -26,7 +26,9 @@ enum {
 static test_devices devices;
 static char device_id[64], layer_name[FAULT_NAME_SIZE];
 static const fault_layer *faults;
-static unsigned refusals; /* of weights that are in part old */
+static unsigned refusals;  /* of weights that are in part old */
+static size_t failing = 1; /* the device of the team */
+static bool lost;          /* nothing behind the command that fails works either */
 
 static void
 open_devices(void)
@@ -40,7 +42,7 @@ close_devices(void)
     test_devices_close(&devices);
 }
 
-/* The second device of the team, by yoke's name and by the layer's. */
+/* The device that fails, by yoke's name and by the layer's. */
 static void
 name_device(const char *selector)
 {
@@ -49,7 +51,7 @@ name_device(const char *selector)
     yoke_device_info info;
 
     ASSERT_OK(yoke_selection_create(devices.context, selector, NULL, &selection));
-    device = yoke_selection_get(selection, 1);
+    device = yoke_selection_get(selection, failing);
     ASSERT_OK(yoke_device_get_info(device, &info));
     snprintf(device_id, sizeof device_id, "%s", info.id);
     /* Two roots of one driver have one name; with no other driver both count them alike. */
@@ -91,10 +93,14 @@ assert_refused(yoke_trainer *t)
     refusals++;
 }
 
-/* The weights are one of two, or parts of both that are refused. */
+/* The weights are one of two, or parts of both that are refused. `detail`: what says which; NULL:
+ * nothing does. */
 static void
-assert_whole(yoke_trainer *t, const team_run *run, uint64_t n, const team_outcome outcomes[2])
+assert_whole(yoke_trainer *t, const team_run *run, uint64_t n, const char *detail,
+             const team_outcome outcomes[2])
 {
+    const char *said = detail ? strstr(detail, "the weights are those of step ") : NULL;
+    int step = said ? atoi(said + strlen("the weights are those of step ")) : -1;
     team_outcome now;
     yoke_status status = team_read(t, &now);
 
@@ -104,7 +110,13 @@ assert_whole(yoke_trainer *t, const team_run *run, uint64_t n, const team_outcom
     }
     ASSERT_OK(status);
     ck_assert_msg(team_same_bits(&now, &outcomes[0]) || team_same_bits(&now, &outcomes[1]),
-                  "command %llu: the weights are a mixture", (unsigned long long)n);
+                  "command %llu: the weights are a mixture (%s)", (unsigned long long)n,
+                  detail ? detail : "");
+    for (int i = 0; i < 2; i++)
+        if (step == FAILING + i)
+            ck_assert_msg(team_same_bits(&now, &outcomes[i]),
+                          "command %llu: the weights are those of another step (%s)",
+                          (unsigned long long)n, detail);
     team_free(&now);
 }
 
@@ -120,7 +132,7 @@ assert_stands_still(yoke_trainer *t, const team_run *run, yoke_status status, ui
     snprintf(place, sizeof place, "step %d, device %s:", FAILING + 1, device_id);
     ck_assert_msg(strstr(detail, place) != NULL, "command %llu: no \"%s\" in: %s",
                   (unsigned long long)n, place, detail);
-    assert_whole(t, run, n, outcomes + FAILING);
+    assert_whole(t, run, n, detail, outcomes + FAILING);
     ASSERT_STATUS(YOKE_ERROR_STATE, team_step(run, t, FAILING + 1, NULL));
     ASSERT_DETAIL(device_id);
     ASSERT_STATUS(YOKE_ERROR_STATE, yoke_trainer_wait(t));
@@ -145,7 +157,8 @@ fail_at(const team_run *run, uint64_t n, const team_outcome outcomes[FAILING + 2
     yoke_trainer *t = trained(run);
     yoke_status status;
 
-    ck_assert(faults->fail_enqueue(layer_name, 2 * n + 1, n, FAULT_CL_OUT_OF_RESOURCES));
+    ck_assert((lost ? faults->lose : faults->fail_enqueue)(layer_name, 2 * n + 1, n,
+                                                           FAULT_CL_OUT_OF_RESOURCES));
     faults->step(2 * n + 1); /* a number that no other rule has */
     status = team_step(run, t, FAILING, NULL);
     if (status == YOKE_OK)
@@ -211,6 +224,20 @@ SETUP(roots, TEST_POCL_ROOTS, .shares = "even", .net = TEAM_MLP)
 SETUP(halves_in_stages, TEST_POCL_HALVES, .stages = 2, .accumulate = 4, .net = TEAM_DROPOUT)
 SETUP(roots_in_stages, TEST_POCL_ROOTS, .stages = 2, .accumulate = 4, .net = TEAM_MLP)
 
+/* The first device also updates the running statistics. */
+static void
+fail_first(bool lose)
+{
+    const team_run run = {.shares = "80,20", .net = TEAM_CONV, .bucket_bytes = 512};
+
+    failing = 0;
+    lost = lose;
+    fail_everywhere(devices.selector, run);
+}
+
+TEAM_SETUP(halves_first, TEST_POCL_HALVES, open_setup, fail_first(false))
+TEAM_SETUP(halves_lost, TEST_POCL_HALVES, open_setup, fail_first(true))
+
 SETUP(roots_with_shards, TEST_POCL_ROOTS, .shares = "even", .net = TEAM_MLP,
       .shard = YOKE_SHARD_STATE, .optimizer = yoke_sgd(0.1f, 0.9f))
 SETUP(roots_with_shards_of_gradients, TEST_POCL_ROOTS, .shares = "even", .net = TEAM_MLP,
@@ -248,7 +275,7 @@ fail_averages(yoke_shard_choice shard)
         faults->step(2 * n + 2);
         if (status != YOKE_OK) {
             ASSERT_STATUS(YOKE_ERROR_STATE, team_step(&run, t, FAILING, NULL));
-            assert_whole(t, &run, n, outcomes);
+            assert_whole(t, &run, n, NULL, outcomes);
         }
         yoke_trainer_destroy(t);
     } while (status != YOKE_OK && n++ < MOST);
@@ -320,6 +347,8 @@ test_suite(void)
     add(suite, "roots", roots);
     add(suite, "stages", halves_in_stages);
     add(suite, "stages apart", roots_in_stages);
+    add(suite, "first half", halves_first);
+    add(suite, "lost half", halves_lost);
     add(suite, "shards", roots_with_shards);
     add(suite, "gradients", roots_with_shards_of_gradients);
     add(suite, "weights", roots_with_shards_of_weights);

@@ -793,6 +793,7 @@ yoke_fault_layer(void)
         .slow = fault_add_slow,
         .slow_queue = fault_add_slow_queue,
         .fail_enqueue = fault_add_enqueue_error,
+        .lose = fault_add_loss,
         .slow_errors = fault_slow_error_count,
         .flip = fault_add_flip,
         .flips = fault_flip_count,

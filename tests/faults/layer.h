@@ -77,6 +77,8 @@ typedef struct fault_layer {
     bool (*slow_queue)(void *queue, double ratio, uint64_t from, uint64_t to);
     /* The n-th enqueue (1 is the first) on `device` in `step` fails with `code`, once. */
     bool (*fail_enqueue)(const char *device, uint64_t step, uint64_t n, int code);
+    /* The same, and so do all behind it in that step, as on a device that is lost. */
+    bool (*lose)(const char *device, uint64_t step, uint64_t n, int code);
     uint64_t (*slow_errors)(void); /* launches that could not be slowed */
     /* Flips a bit; a later call for the same device replaces the earlier one. Buffers of several
      * devices are left alone: those that two of them have used since the first call. */

@@ -303,9 +303,12 @@ fault_enqueue_error(cl_command_queue queue)
             r->enqueues_step = step_of(r);
             r->enqueues = 0;
         }
-        if (++r->enqueues == r->nth && r->enqueues_step == r->from) {
+        r->enqueues++;
+        if ((r->enqueues == r->nth || (r->on && r->enqueues > r->nth)) &&
+            r->enqueues_step == r->from) {
             error = r->code;
-            r->nth = 0; /* once */
+            if (!r->on)
+                r->nth = 0; /* once */
         }
     }
     pthread_mutex_unlock(&lock);
@@ -414,6 +417,14 @@ bool
 fault_add_enqueue_error(const char *device, uint64_t step, uint64_t n, int code)
 {
     rule values = {.from = step, .nth = n, .code = code};
+
+    return n > 0 && add_rule(RULE_FAIL, device, NULL, &values);
+}
+
+bool
+fault_add_loss(const char *device, uint64_t step, uint64_t n, int code)
+{
+    rule values = {.from = step, .nth = n, .code = code, .on = true};
 
     return n > 0 && add_rule(RULE_FAIL, device, NULL, &values);
 }

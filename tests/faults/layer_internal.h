@@ -48,6 +48,7 @@ void fault_set_step(uint64_t step);
 bool fault_add_slow(const char *device, double ratio, uint64_t from, uint64_t to);
 bool fault_add_slow_queue(void *queue, double ratio, uint64_t from, uint64_t to);
 bool fault_add_enqueue_error(const char *device, uint64_t step, uint64_t n, int code);
+bool fault_add_loss(const char *device, uint64_t step, uint64_t n, int code);
 /* YOKE_FLIP="cpu:0/2.1:100:3:17[:100]", YOKE_SLOW="cpu:0/2.1:3:100[:200]" and
  * YOKE_FAULT_STEP_KERNEL; false with a bad value. */
 bool fault_device_environment(void);
