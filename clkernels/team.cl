@@ -103,10 +103,10 @@ SUM_WHOLE(yki_team_sum_i16, short)
                 : a7[at])
 
 /* Adds a few floats. */
-ITEM void
+GROUP void
 yki_team_sum_few(INPUTS, __global float *out, int count)
 {
-    for (int k = 0; k < count; k++) {
+    for (int k = (int)get_global_id(0); k < count; k += (int)get_global_size(0)) {
         float sum = a0[k];
 
         for (int i = 1; i < used; i++)
@@ -117,12 +117,12 @@ yki_team_sum_few(INPUTS, __global float *out, int count)
 
 /* Statistics (3, C): count, mean, sum of squared deviations. With d = mean2 - mean1 and n = n1 +
  * n2: mean = mean1 + d n2 / n, M = M1 + M2 + d^2 n1 n2 / n. */
-ITEM void
+GROUP void
 yki_team_moments(INPUTS, __global float *out, int count)
 {
     int channels = count / 3;
 
-    for (int c = 0; c < channels; c++) {
+    for (int c = (int)get_global_id(0); c < channels; c += (int)get_global_size(0)) {
         float n = a0[c], mean = a0[channels + c], m2 = a0[2 * channels + c];
 
         for (int i = 1; i < used; i++) {

@@ -52,7 +52,9 @@ yki_combine_make(yoke_device *device, const char *name, yki_buffer *const *input
                  yki_buffer *out, size_t floats, yki_combine *combine)
 {
     yki_flat flat = yki_flat_for(yki_device_get_traits(device));
-    bool large = strcmp(name, "yki_team_sum") == 0 || strncmp(name, "yki_team_sum_i", 14) == 0;
+    const bool large =
+        strcmp(name, "yki_team_sum") == 0 || strncmp(name, "yki_team_sum_i", 14) == 0;
+    const bool side_by_side = flat.group > 1;
     size_t turns = count <= YKI_TEAM_INPUTS ? 1
                                             : 1 + (count - YKI_TEAM_INPUTS + YKI_TEAM_INPUTS - 2) /
                                                       (YKI_TEAM_INPUTS - 1);
@@ -64,10 +66,12 @@ yki_combine_make(yoke_device *device, const char *name, yki_buffer *const *input
     if (!combine->kernels)
         return YOKE_ERROR_OUT_OF_MEMORY;
     combine->count = turns;
-    combine->grid = (yki_grid){{1, 1, 1}, {1, 1, 1}};
+    /* Work-items that run one after the other are fastest in one group. */
+    combine->grid = (yki_grid){{1, 1, 1}, {flat.group, 1, 1}};
+    if (!large && side_by_side)
+        combine->grid.groups[0] = YKI_MIN(floats / flat.group + 1, (size_t)flat.groups);
     if (large) {
         floats /= flat.vector;
-        combine->grid.local[0] = flat.group;
         /* At most 16384 iterations a work-item: llvmpipe ends longer loops silently. */
         combine->grid.groups[0] = YKI_MAX(YKI_MIN(floats / 256 + 1, (size_t)flat.groups),
                                           floats / flat.group / 16384 + 1);
