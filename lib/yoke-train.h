@@ -509,8 +509,9 @@ typedef struct yoke_trainer_options {
                             * NULL: "auto" */
     yoke_wire_choice wire; /* with ANY_SPLIT; else it must be 0 */
     uint64_t recompute_bytes; /* on each device; as in yoke_replica_options */
-    /* Devices that share memory, such as the parts of a CPU, each keep weights and state of their
-     * own, as others do. Then quotas mean for them what they mean for others, and shards divide. */
+    /* Devices that share memory, the parts of a CPU or it and an integrated GPU (yoke-parallel(7)),
+     * each keep weights and state of their own, as others do. Then quotas mean for them what they
+     * mean for others, and shards divide. */
     bool own_weights;
     /* Stages into which the graph is cut, each with the nodes of one device, through which the
      * micro-batches of a step go; YOKE_STAGES_AUTO: as many as make a step shortest; 0: it is not

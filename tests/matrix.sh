@@ -42,7 +42,7 @@ oclgrind_complaint='^(Invalid (read|write|memory|barrier)|Uninitialized|.*data r
 # run DEVICES SETTINGS PROGRAM LOG
 run() {
     case $icd in
-    */matrix/face-two/* | */matrix/face-pair/*) export POCL_DEVICES='pthread pthread' ;; # PoCL is two devices then
+    */matrix/face-two/* | */matrix/face-pair/* | */matrix/face-beside/*) export POCL_DEVICES='pthread pthread' ;; # PoCL is two devices then
     *) unset POCL_DEVICES ;;
     esac
     settings="OCL_ICD_VENDORS=$icd YOKE_TEST_DEVICES=$1"
@@ -153,6 +153,12 @@ wanted() {
     # What a GPU computes; what devices and files are is as on the processor.
     face-pair:tests/team/check_team_results | face-pair:tests/team/check_landing | face-pair:tests/train/check_fit) ;;
     face-pair:*) return 1 ;;
+    # One set of weights for a processor and a GPU: what a team does.
+    face-beside:tests/device/check_link | face-beside:tests/team/check_team | face-beside:tests/team/check_team_results) ;;
+    face-beside:tests/team/check_array | face-beside:tests/team/check_place | face-beside:tests/train/check_fit) ;;
+    face-beside:tests/train/check_granules | face-beside:tests/train/check_any_split) ;;
+    face-beside:tests/train/check_checkpoint | face-beside:tests/train/check_average) ;;
+    face-beside:*) return 1 ;;
     face-two:tests/team/* | face-two:tests/train/*) ;;
     face-two:*) return 1 ;;
     face*:tests/op/* | face*:tests/plan/* | face*:tests/replica/* | face*:tests/team/*) ;;

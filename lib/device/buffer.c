@@ -286,7 +286,7 @@ yki_buffer_destroy(yki_buffer *buffer)
     if (buffer->mapped)
         unmap(buffer);
     else if (buffer->host) /* Rusticl frees it while launches that use it are queued */
-        yki_space_finish(buffer->owner->space);
+        yki_memory_finish(buffer->owner->space);
     if (!buffer->view)
         yki_quota_return(buffer->owner, buffer->charged);
     leave(buffer->view ? buffer->parent : buffer, buffer);
@@ -333,7 +333,7 @@ yki_buffer_check(const yki_buffer *buffer, uint64_t offset, uint64_t size, const
 static yoke_status
 check_space(const yki_queue *queue, const yki_buffer *buffer, const char *verb)
 {
-    if (buffer->owner->space != queue->device->space)
+    if (!yki_devices_share(buffer->owner, queue->device))
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "%s %s: it is on %s, and a queue of %s cannot reach it", verb, buffer->name,
                         buffer->owner->id, queue->device->id);

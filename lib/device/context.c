@@ -25,6 +25,7 @@ free_context(yoke_context *context)
     yki_free(context->roots);
     yki_free(context->problems);
     yki_free(context->cache_dir);
+    yki_free(context->tried);
     pthread_mutex_destroy(&context->probe_lock);
     pthread_mutex_destroy(&context->lock);
     yki_free(context);

@@ -5,11 +5,12 @@
  * appears here, so nothing above this folder sees OpenCL.
  *
  *   context --- root (one OpenCL device of one driver)
- *                 `-- space (one root under one split: one cl_context, shared memory)
+ *                 `-- space (one root under one split), in a memory (one cl_context)
  *                       |-- logical device (whole, sub-device or slice): quota, queues, buffers
  *                       `-- programs, built once for all devices of the space
  *
- * Above this folder nobody can tell a whole device from a sub-device or a slice.
+ * Spaces of several roots have one memory where their memory is the host's and the driver allows
+ * it. Above this folder nobody can tell a whole device from a sub-device or a slice.
  *
  * Threads: a queue, buffer, kernel or link is used by one thread at a time. Another thread may
  * wait for an event of a queue. Context, space, program table and quota have locks of their own.
@@ -30,6 +31,9 @@ typedef struct yki_link yki_link;
 
 /* All that these four return is lent. */
 yki_space *yki_device_space(const yoke_device *device);
+/* Returns whether two devices have one memory: each may use the buffers of the other and wait for
+ * its events. Kernels are still those of one space. */
+bool yki_devices_share(const yoke_device *a, const yoke_device *b);
 const char *yki_device_id(const yoke_device *device);
 yoke_context *yki_device_context(const yoke_device *device);
 /* The directory for compiled kernels and wisdom; NULL: nothing is kept on disk. */
@@ -177,8 +181,8 @@ yoke_status yki_event_is_complete(const yki_event *event, bool *complete);
 yoke_status yki_event_times(const yki_event *event, uint64_t *start, uint64_t *end);
 
 /* The events that a command waits for; lent for the call. An event of the same queue costs nothing,
- * because the queue is in order. If the event is of another queue of the same space, the call
- * flushes that queue first, since some drivers hang otherwise. If it is of another space, the
+ * because the queue is in order. If the event is of another queue of the same memory, the call
+ * flushes that queue first, since some drivers hang otherwise. If it is of another memory, the
  * device cannot wait for it: the host waits, inside the call. */
 typedef struct yki_wait {
     const yki_event *events;
@@ -191,7 +195,7 @@ typedef struct yki_wait {
 
 /* ---- gates (gate.c): events that the host completes; only with traits.gates ---- */
 
-/* Makes a gate, which commands of the device's space may wait for. It has no queue: only waits,
+/* Makes a gate, which commands of the device's memory may wait for. It has no queue: only waits,
  * yki_event_retain and yki_event_release take it. The caller opens it, whatever happens, and
  * releases it. */
 yoke_status yki_gate_create(yoke_device *device, yki_event *gate);
@@ -201,7 +205,7 @@ void yki_gate_open(const yki_event *gate);
 /* Enqueues a command that does nothing; it completes after `wait` and all earlier commands. */
 yoke_status yki_queue_marker(yki_queue *queue, yki_wait wait, yki_event *done);
 
-/* ---- buffers (buffer.c): charged to their owner; usable by every device of its space ---- */
+/* ---- buffers (buffer.c): charged to their owner; usable by every device of its memory ---- */
 
 /* Host memory for transfers; without traits.direct_host it is page-locked and stays mapped. Use it
  * through its host pointer, as data of reads and writes, or as one side of yki_queue_copy. Kernels,
@@ -218,7 +222,7 @@ yoke_status yki_buffer_create(yoke_device *owner, uint64_t size, unsigned flags,
  * charge ends with the parent. */
 yoke_status yki_buffer_view(yki_buffer *parent, uint64_t offset, uint64_t size, yki_buffer **view);
 /* Enqueued work that uses the buffer still completes. If the host has a pointer to its memory, the
- * call first waits, for all queues of the space or, if it is mapped, until it is unmapped. */
+ * call first waits, for all queues of the memory or, if it is mapped, until it is unmapped. */
 void yki_buffer_destroy(yki_buffer *buffer);
 uint64_t yki_buffer_size(const yki_buffer *buffer);
 yoke_device *yki_buffer_owner(const yki_buffer *buffer);
@@ -229,7 +233,7 @@ void *yki_buffer_host(const yki_buffer *buffer);
  * before the first step. Enqueued; for a pinned buffer done at once. */
 yoke_status yki_buffer_touch(yki_queue *queue, yki_buffer *buffer);
 
-/* Both enqueue. The buffer must be in the queue's space, and `data` must stay until the command is
+/* Both enqueue. The buffer must be in the queue's memory, and `data` must stay until the command is
  * complete. A command of 0 bytes still waits for `wait`, in its order. */
 yoke_status yki_queue_write(yki_queue *queue, yki_buffer *buffer, uint64_t offset, uint64_t size,
                             const void *data, yki_wait wait, yki_event *done);
@@ -252,8 +256,8 @@ yoke_status yki_buffer_get(yki_buffer *buffer, uint64_t offset, uint64_t size, v
 /* ---- links (link.c): how two logical devices exchange memory ---- */
 
 typedef enum yki_link_kind {
-    YKI_LINK_SHARED, /* one space: each uses the other's buffers as they are */
-    YKI_LINK_STAGED  /* two spaces: through host memory, of one side or of the link */
+    YKI_LINK_SHARED, /* one memory: each uses the other's buffers as they are */
+    YKI_LINK_STAGED  /* two memories: through host memory, of one side or of the link */
 } yki_link_kind;
 
 /* Makes a link, which retains both devices. `max_size` is the size of the largest copy to expect,
@@ -291,7 +295,7 @@ yoke_status yki_kernel_get(yoke_device *device, const char *file, const char *op
                            const char *name, yki_kernel **kernel);
 void yki_kernel_destroy(yki_kernel *kernel);
 /* These set an argument until it is set again. A value is copied; a buffer is not retained, must be
- * in the program's space and may be NULL. */
+ * in the program's memory and may be NULL. */
 yoke_status yki_kernel_set(yki_kernel *kernel, unsigned index, size_t size, const void *value);
 yoke_status yki_kernel_set_buffer(yki_kernel *kernel, unsigned index, yki_buffer *buffer);
 /* An int of OpenCL has 32 bits; the value must fit. */

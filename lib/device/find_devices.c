@@ -183,6 +183,9 @@ find_devices(yoke_context *context)
         return no_device(context);
     yki_roots_order(context->roots, context->root_count);
     YKI_TRY(yki_context_hide(context));
+    context->tried = yki_alloc(context->root_count, context->root_count, "the list of devices");
+    if (!context->tried)
+        return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < context->root_count; i++)
         YKI_TRY(yki_space_create_lent(&context->roots[i]));
     return YOKE_OK;

@@ -397,8 +397,8 @@ probe_context(const yki_root *root)
     return error == CL_SUCCESS ? cl : NULL;
 }
 
-static cl_program
-probe_program(cl_context cl, cl_device_id id, const char *source)
+cl_program
+yki_probe_program(cl_context cl, cl_device_id id, const char *source)
 {
     cl_int error;
     cl_program program = clCreateProgramWithSource(cl, 1, &source, NULL, &error);
@@ -435,7 +435,7 @@ probe_fp16(const yki_root *root)
     /* Only where the extension is named: the compilers of PoCL and NVIDIA write to stderr how many
      * errors they found, and a library must not write there. */
     cl_context cl = has_fp16_extension(root) ? probe_context(root) : NULL;
-    cl_program program = cl ? probe_program(cl, root->id, source) : NULL;
+    cl_program program = cl ? yki_probe_program(cl, root->id, source) : NULL;
     cl_int error = CL_INVALID_PROGRAM;
     cl_kernel kernel = program ? clCreateKernel(program, "yki_probe_fp16", &error) : NULL;
 
@@ -643,7 +643,7 @@ probe(yki_root *root, cl_context cl, bool gates, const char *key)
     bool host = root->traits.host_memory, counted, settled;
     cl_int error;
     cl_command_queue queue = clCreateCommandQueue(cl, root->id, 0, &error);
-    cl_program program = error == CL_SUCCESS ? probe_program(cl, root->id, probe_source) : NULL;
+    cl_program program = error == CL_SUCCESS ? yki_probe_program(cl, root->id, probe_source) : NULL;
 
     if (program) {
         root->traits.direct_host = host && try_direct(cl, queue, program);

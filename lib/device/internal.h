@@ -6,7 +6,7 @@
  * space, the split in force; spaces of core groups may stand beside it. A space owns
  * its logical devices. References go the other way: every retained logical device
  * counts in its space, which ends when the last of its references goes, and every
- * space counts in the context.
+ * space counts in the context. A space counts in its memory, which ends with the last one.
  *
  * Locks: who holds space->programs_lock may take context->lock; who holds
  * device->setup_lock may take queue->lock. Of the locks below, no other two are held
@@ -120,6 +120,7 @@ struct yoke_context {
     char **problems;
     size_t problem_count, problem_capacity;
     char *cache_dir;            /* absolute; NULL: no disk cache (yki_cache_choose) */
+    unsigned char *tried;       /* by two roots: what a trial found (memory.c); under probe_lock */
     atomic_bool cache_reported; /* the warning that the cache does not work was logged */
     atomic_bool lock_given_up;  /* a holder of the build lock seems stuck: do not wait again */
 };
@@ -138,7 +139,16 @@ struct yoke_selection {
     size_t count, capacity;
 };
 
-/* One root under one split. Its devices share a cl_context, so each may use the buffers of all.
+/* One cl_context. Its devices are those of one space, or of spaces of several roots that were
+ * selected together (memory.c); each may use the buffers of all. */
+typedef struct yki_memory {
+    cl_context cl;
+    atomic_int references; /* of spaces */
+    uint64_t limit; /* bytes for several roots together; 0: there is one, which has its own */
+    atomic_uint_fast64_t used;
+} yki_memory;
+
+/* One root under one split. Its devices share a memory.
  * `layout` is the selector that makes it, "cpu:0", "cpu:0/2" or "gpu:0/1+3", without quotas, which
  * belong to its devices. */
 struct yki_space {
@@ -146,7 +156,8 @@ struct yki_space {
     int references; /* retained devices, programs, selections being made; under context->lock */
     char *layout;
     yki_split split;
-    cl_context cl; /* NULL in a root's lent space */
+    yki_memory *memory; /* NULL in a root's lent space */
+    cl_context cl;      /* that of the memory, or NULL */
     yoke_device *devices;
     size_t device_count;
     yoke_device *core_groups_of; /* retained; the devices are core groups of this one; or NULL */
@@ -275,14 +286,35 @@ yoke_status yki_context_add_devices(const yoke_context *context, yoke_status sta
  * others new ids. Without the variable it does nothing. */
 yoke_status yki_context_hide(yoke_context *context);
 
+/* Makes a program of a trial for one device of the context; NULL if it does not build. */
+cl_program yki_probe_program(cl_context cl, cl_device_id id, const char *source);
+
+/* ---- memory.c ---- */
+
+/* Finds out by trial, once, whether two roots may share a memory. It takes probe_lock. */
+void yki_sharing_probe(yki_root *a, yki_root *b);
+/* Whether they may, as far as a trial has told. */
+bool yki_roots_share(const yki_root *a, const yki_root *b);
+/* Makes a memory of spaces that have none: one for all of them, or, where the driver refuses that,
+ * one for each. On failure some may have one. The caller holds context->lock, or nobody else knows
+ * the spaces. */
+yoke_status yki_memory_create(yki_space *const *spaces, size_t count);
+/* Lists the devices of a space as the driver knows them, and returns their number. There is room
+ * for one of each logical device. */
+cl_uint yki_space_list(const yki_space *space, cl_device_id *ids);
+/* Takes a space from its memory. */
+void yki_memory_leave(yki_space *space);
+
 /* ---- space.c ---- */
 
 /* Makes a space without OpenCL objects, for questions only. Its device becomes `root->whole`. */
 yoke_status yki_space_create_lent(yki_root *root);
 void yki_space_destroy_lent(yki_root *root);
-/* Makes the space of a root that has none. The caller holds context->lock, and takes a reference
- * before it lets go of it: the new space has none. */
+/* Makes the space of a root that has none. The caller holds context->lock. Before it lets go of it,
+ * it takes a reference, as the new space has none, and gives it a memory or drops it. */
 yoke_status yki_space_create(yki_root *root, const yki_split *split, yki_space **space);
+/* Takes a space without a memory from its root, so that nobody finds it. */
+void yki_space_drop(yki_space *space);
 /* Makes a space of `count` core groups of a whole device. The root's split in force stays that of
  * the whole device. On success it takes the caller's reference to `whole`. */
 yoke_status yki_space_create_core_groups(yoke_device *whole, uint32_t count, yki_space **space);

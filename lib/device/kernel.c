@@ -181,7 +181,7 @@ yki_kernel_set_buffer(yki_kernel *kernel, unsigned index, yki_buffer *buffer)
 {
     if (!buffer)
         return set_argument(kernel, index, sizeof(cl_mem), NULL, "no buffer");
-    if (buffer->owner->space != kernel->program->space)
+    if (buffer->owner->space->memory != kernel->program->space->memory)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "kernel %s: buffer %s is on %s, which shares no memory with the kernel's "
                         "device; must be on that device",

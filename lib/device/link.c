@@ -2,8 +2,8 @@
  *
  * link.c - moves memory from one logical device to another.
  *
- * Idea: devices of one space share memory, so the receiver enqueues the copy and
- * nothing is staged. Devices of two spaces cannot wait for one another, so the host
+ * Idea: devices of one memory (memory.c) share buffers, so the receiver enqueues the copy and
+ * nothing is staged. Devices of two memories cannot wait for one another, so the host
  * waits between them. If one side's memory is the host's, the other side reads or
  * writes it in place. If neither is, bytes go through two pieces of pinned memory,
  * and the read of one piece overlaps the write of the piece before.
@@ -47,7 +47,7 @@ yki_link_create(yoke_device *from, yoke_device *to, uint64_t max_size, yki_link 
         return YOKE_ERROR_OUT_OF_MEMORY;
     made->from = yki_device_retain(from);
     made->to = yki_device_retain(to);
-    made->kind = from->space == to->space ? YKI_LINK_SHARED : YKI_LINK_STAGED;
+    made->kind = yki_devices_share(from, to) ? YKI_LINK_SHARED : YKI_LINK_STAGED;
     if (made->kind == YKI_LINK_STAGED && !from->traits.direct_host && !to->traits.direct_host) {
         status = make_stages(made, max_size);
         if (status != YOKE_OK) {
@@ -236,8 +236,9 @@ yki_link_copy(yki_link *link, yki_queue *from_queue, yki_buffer *from, uint64_t 
               yki_queue *to_queue, yki_buffer *to, uint64_t to_offset, uint64_t size, yki_wait wait,
               yki_event *done)
 {
-    if (link->from->space != from_queue->device->space || link->from->space != from->owner->space ||
-        link->to->space != to_queue->device->space || link->to->space != to->owner->space)
+    if (!yki_devices_share(link->from, from_queue->device) ||
+        !yki_devices_share(link->from, from->owner) ||
+        !yki_devices_share(link->to, to_queue->device) || !yki_devices_share(link->to, to->owner))
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "a link from %s to %s cannot copy %s (on %s) to %s (on %s); must be "
                         "buffers of its devices",

@@ -9,6 +9,9 @@
  * the same key. A program stays in its space's table until the space ends, so
  * planning again compiles nothing.
  *
+ * A program is built for the devices of its space. A cl_context may have those of other
+ * roots, which get programs of their own, with other options.
+ *
  * The binary of one device is kept and given to all devices of a space, because they
  * belong to one chip. (A binary of PoCL serves the whole device and sub-devices of any
  * size.) If the driver refuses a binary, or finds no kernels in it, the program is
@@ -47,7 +50,7 @@ typedef struct request {
     char *source;  /* the whole text, common.cl first */
     char *options; /* with the standard ones */
     char *key;
-    cl_device_id *ids; /* of the space's cl_context */
+    cl_device_id *ids; /* of the space */
     cl_uint id_count;
 } request;
 
@@ -122,22 +125,13 @@ make_key(request *want)
 static yoke_status
 list_devices(request *want)
 {
-    size_t size = 0;
-    cl_int error;
-
     if (!want->space->cl)
         return yki_fail(YOKE_ERROR_STATE, "%s: %s is only listed; select it to work on it",
                         want->name, yki_device_id(want->device));
-    error = clGetContextInfo(want->space->cl, CL_CONTEXT_DEVICES, 0, NULL, &size);
-    if (error == CL_SUCCESS) {
-        want->ids = yki_alloc(1, size, "a list of devices");
-        if (!want->ids)
-            return YOKE_ERROR_OUT_OF_MEMORY;
-        error = clGetContextInfo(want->space->cl, CL_CONTEXT_DEVICES, size, want->ids, NULL);
-    }
-    if (error != CL_SUCCESS)
-        return yki_cl_fail(error, "clGetContextInfo", want->device, want->name);
-    want->id_count = (cl_uint)(size / sizeof *want->ids);
+    want->ids = yki_alloc(want->space->device_count, sizeof *want->ids, "a list of devices");
+    if (!want->ids)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    want->id_count = yki_space_list(want->space, want->ids);
     return YOKE_OK;
 }
 

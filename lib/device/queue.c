@@ -435,6 +435,39 @@ yki_space_finish(yki_space *space)
     }
 }
 
+/* Gives the next other space of the same memory, from root *at on, with a reference; or NULL. */
+static yki_space *
+next_beside(const yki_space *space, size_t *at)
+{
+    yoke_context *context = space->root->context;
+    yki_space *found = NULL;
+
+    pthread_mutex_lock(&context->lock);
+    for (; !found && *at < context->root_count; ++*at) {
+        yki_space *other = context->roots[*at].space;
+
+        if (other && other != space && other->memory == space->memory)
+            found = other;
+    }
+    if (found)
+        found->references++;
+    pthread_mutex_unlock(&context->lock);
+    return found;
+}
+
+void
+yki_memory_finish(yki_space *space)
+{
+    yki_space *other;
+    size_t at = 0;
+
+    yki_space_finish(space);
+    while (space->memory->limit && (other = next_beside(space, &at))) {
+        yki_space_finish(other);
+        yki_space_release(other);
+    }
+}
+
 yki_event
 yki_event_retain(yki_event event)
 {
@@ -566,7 +599,7 @@ yki_queue_begin(yki_queue *queue, yki_wait wait, cl_uint *count)
 
         if (!event->cl || event->queue == queue)
             continue;
-        if (!event->queue || event->queue->device->space == queue->device->space)
+        if (!event->queue || yki_devices_share(event->queue->device, queue->device))
             queue->waits[listed++] = event->cl;
         else
             YKI_TRY(yki_event_wait(event));

@@ -6,7 +6,8 @@
  * returned after it is destroyed. There are two limits: the quota of the logical device,
  * if it has one, and the memory of the hardware, which all logical devices of a root
  * share. The second is needed because some drivers allocate lazily: they would accept
- * too much and fail only when a kernel touches it.
+ * too much and fail only when a kernel touches it. Roots that have one memory (memory.c)
+ * also have one such limit together, the larger of theirs.
  *
  * The memory of a core group is charged to the whole device.
  *
@@ -35,6 +36,29 @@ account(yoke_device *device)
     return device->space->core_groups_of ? device->space->core_groups_of : device;
 }
 
+/* Charges the memory of several roots; where one has it alone, its own limit is enough. */
+static bool
+charge_memory(yoke_device *device, uint64_t size, uint64_t *before)
+{
+    yki_memory *memory = device->space->memory;
+
+    return !memory || !memory->limit || charge(&memory->used, size, memory->limit, before);
+}
+
+static yoke_status
+fail_memory(const yoke_device *device, uint64_t size, uint64_t before, const char *what)
+{
+    const uint64_t limit = device->space->memory->limit;
+    char asked[24], used[24], total[24];
+
+    return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
+                    "%s on %s: asked for %s, used %s on all devices that have its memory, which is "
+                    "%s (%llu, %llu, %llu bytes); take a smaller batch, or free memory of a device",
+                    what, device->id, yki_size_text(size, asked), yki_size_text(before, used),
+                    yki_size_text(limit, total), (unsigned long long)size,
+                    (unsigned long long)before, (unsigned long long)limit);
+}
+
 static void
 raise_peak(atomic_uint_fast64_t *peak, uint64_t used)
 {
@@ -50,7 +74,7 @@ yki_quota_charge(yoke_device *user, uint64_t size, const char *what)
     yoke_device *device = account(user);
     yki_root *root = device->root;
     uint64_t limit = device->quota ? device->quota : UINT64_MAX;
-    uint64_t own, all;
+    uint64_t own, all, together = 0;
     char asked[24], used[24], total[24];
 
     if (!charge(&device->used, size, limit, &own))
@@ -70,6 +94,11 @@ yki_quota_charge(yoke_device *user, uint64_t size, const char *what)
                         (unsigned long long)size, (unsigned long long)all,
                         (unsigned long long)root->info.memory);
     }
+    if (!charge_memory(device, size, &together)) {
+        atomic_fetch_sub(&root->used, size);
+        atomic_fetch_sub(&device->used, size);
+        return fail_memory(device, size, together, what);
+    }
     raise_peak(&device->peak, own + size);
     raise_peak(&root->peak, all + size);
     return YOKE_OK;
@@ -78,17 +107,27 @@ yki_quota_charge(yoke_device *user, uint64_t size, const char *what)
 void
 yki_quota_return(yoke_device *device, uint64_t size)
 {
-    atomic_fetch_sub(&account(device)->used, size);
-    atomic_fetch_sub(&device->root->used, size);
+    yoke_device *charged = account(device);
+
+    atomic_fetch_sub(&charged->used, size);
+    atomic_fetch_sub(&charged->root->used, size);
+    if (charged->space->memory && charged->space->memory->limit)
+        atomic_fetch_sub(&charged->space->memory->used, size);
 }
 
 uint64_t
 yki_root_left(const yoke_device *device)
 {
     const yki_root *root = device->root;
-    uint64_t all = atomic_load(&root->used);
+    const yki_memory *memory = device->space->memory;
+    uint64_t all = atomic_load(&root->used), together, left;
 
-    return root->info.memory > all ? root->info.memory - all : 0;
+    left = root->info.memory > all ? root->info.memory - all : 0;
+    if (memory && memory->limit) {
+        together = atomic_load(&memory->used);
+        left = YKI_MIN(left, memory->limit > together ? memory->limit - together : 0);
+    }
+    return left;
 }
 
 uint64_t

@@ -84,7 +84,7 @@ struct yki_kernel {
 yoke_status yki_queue_newest(yki_queue *queue, yki_event *event);
 
 /* On success queue->waits holds *count events for the command to wait for. It may wait on the host
- * for events of other spaces. */
+ * for events of other memories. */
 yoke_status yki_queue_begin(yki_queue *queue, yki_wait wait, cl_uint *count);
 /* Takes the `error` and the `event` that `call` gave. `verb` and `name` say in errors what was
  * being done, as in "writing conv1.weight"; `verb` must be a constant. `bytes` are those that are
@@ -99,6 +99,8 @@ void yki_queue_note_times(yki_queue *queue, cl_event event, size_t number);
 void yki_track_forget_ends(yki_track *track);
 /* Waits on the host for every queue of a space. The queues keep their errors. */
 void yki_space_finish(yki_space *space);
+/* The same for every queue of the space's memory. */
+void yki_memory_finish(yki_space *space);
 
 /* Fails if [offset, offset + size) is not inside the buffer. `verb` begins the error. */
 yoke_status yki_buffer_check(const yki_buffer *buffer, uint64_t offset, uint64_t size,

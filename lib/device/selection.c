@@ -5,7 +5,8 @@
  * It takes three steps. First it matches the items of the selector with the roots,
  * which needs no lock. Then, under the context's lock, each root gets the split that
  * is asked for, or the call fails because somebody holds the root under another
- * split; who asks for the same split shares it. Last, still under the lock, it takes
+ * split; who asks for the same split shares it. New spaces whose roots may share a
+ * memory get one (memory.c). Last, still under the lock, it takes
  * the devices one by one.
  *
  * A quota belongs to a logical device. The first selection that takes the device sets
@@ -260,6 +261,42 @@ fail_other_quota(const yoke_device *device, uint64_t asked)
         holders_text(device->space, holders, sizeof holders), yki_size_text(asked, size));
 }
 
+/* Gives the new spaces memories. Those of roots that may share one have one. */
+static yoke_status
+open_spaces(const plan *p)
+{
+    const size_t roots = p->context->root_count;
+    yki_space **together = yki_alloc(roots, sizeof(yki_space *), "a selection");
+    yoke_status status = together ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+
+    for (size_t i = 0; i < roots && status == YOKE_OK; i++) {
+        size_t count = 0;
+
+        for (size_t k = i; k < roots; k++) {
+            yki_space *space = p->wants[k].space;
+            bool joins = space && !space->memory && (count > 0 || k == i);
+
+            for (size_t t = 0; t < count && joins; t++)
+                joins = yki_roots_share(together[t]->root, space->root);
+            if (joins)
+                together[count++] = space;
+        }
+        if (count)
+            status = yki_memory_create(together, count);
+    }
+    yki_free(together);
+    return status;
+}
+
+/* After a failure: spaces without a memory are of no use to anybody. */
+static void
+drop_unopened(const plan *p)
+{
+    for (size_t i = 0; i < p->context->root_count; i++)
+        if (p->wants[i].space && !p->wants[i].space->memory)
+            yki_space_drop(p->wants[i].space);
+}
+
 static yoke_status
 pin_space(const plan *p, yki_root *root, want *w)
 {
@@ -352,6 +389,26 @@ remove_holder(yki_space *space, const yoke_selection *selection)
     }
 }
 
+/* Tells of roots that may share a memory whether they do. */
+static void
+tell_memories(const plan *p)
+{
+    for (size_t i = 0; i < p->context->root_count; i++)
+        for (size_t k = i + 1; k < p->context->root_count; k++) {
+            const yki_space *a = p->wants[i].space, *b = p->wants[k].space;
+
+            if (!a || !b || !yki_roots_share(a->root, b->root))
+                continue;
+            if (a->memory == b->memory)
+                yki_log(YOKE_LOG_DEBUG, "%s and %s have one memory", a->layout, b->layout);
+            else
+                yki_log(YOKE_LOG_DEBUG,
+                        "%s and %s have no common memory: they were not selected together, or the "
+                        "driver makes no context of both",
+                        a->layout, b->layout);
+        }
+}
+
 /* The caller holds context->lock. */
 static yoke_status
 hold(yoke_selection *selection, plan *p)
@@ -359,6 +416,7 @@ hold(yoke_selection *selection, plan *p)
     for (size_t i = 0; i < p->context->root_count; i++)
         if (p->wants[i].part)
             YKI_TRY(pin_space(p, &p->context->roots[i], &p->wants[i]));
+    YKI_TRY(open_spaces(p));
     for (size_t i = 0; i < p->pick_count; i++)
         YKI_TRY(take_pick(selection, p, &p->picks[i]));
     for (size_t i = 0; i < p->context->root_count; i++)
@@ -394,11 +452,19 @@ take_all(plan *p, const yki_selector *selector, yoke_selection *selection)
     for (size_t i = 0; status == YOKE_OK && i < context->root_count; i++)
         if (p->wants[i].part)
             yki_root_probe(&context->roots[i]);
+    for (size_t i = 0; status == YOKE_OK && i < context->root_count; i++)
+        for (size_t k = i + 1; k < context->root_count; k++)
+            if (p->wants[i].part && p->wants[k].part)
+                yki_sharing_probe(&context->roots[i], &context->roots[k]);
     if (status != YOKE_OK)
         return status;
     pthread_mutex_lock(&context->lock);
     status = hold(selection, p);
+    if (status != YOKE_OK)
+        drop_unopened(p);
     pthread_mutex_unlock(&context->lock);
+    if (status == YOKE_OK)
+        tell_memories(p);
     for (size_t i = 0; i < context->root_count; i++)
         if (p->wants[i].space)
             yki_space_release(p->wants[i].space);

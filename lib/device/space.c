@@ -165,29 +165,6 @@ create_devices(yki_space *space)
     return YOKE_OK;
 }
 
-static yoke_status
-create_cl_context(yki_space *space)
-{
-    cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
-                                          (cl_context_properties)space->root->platform, 0};
-    bool parts = space->devices[0].kind == YOKE_VIRTUAL_SUBDEVICE;
-    cl_uint count = parts ? (cl_uint)space->device_count : 1;
-    cl_device_id *ids = yki_alloc(count, sizeof *ids, "a space");
-    cl_context cl;
-    cl_int error;
-
-    if (!ids)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    for (cl_uint i = 0; i < count; i++)
-        ids[i] = space->devices[i].cl;
-    cl = clCreateContext(properties, count, ids, NULL, NULL, &error);
-    yki_free(ids);
-    if (error != CL_SUCCESS)
-        return yki_cl_fail(error, "clCreateContext", space->root->whole, "opening the device");
-    space->cl = cl;
-    return YOKE_OK;
-}
-
 /* ---- ending ---- */
 
 /* PoCL's threads (3.1) look at a command's device once more after a wait for that command has
@@ -233,8 +210,7 @@ free_space(yki_space *space)
         pthread_mutex_destroy(&device->setup_lock);
     }
     yki_programs_free(space);
-    if (space->cl)
-        clReleaseContext(space->cl);
+    yki_memory_leave(space);
     for (size_t i = 0; i < space->device_count; i++)
         if (space->devices[i].kind == YOKE_VIRTUAL_SUBDEVICE)
             give_up_part(space->devices[i].cl);
@@ -245,19 +221,28 @@ free_space(yki_space *space)
     yki_free(space);
 }
 
-/* Makes the devices of a space and their cl_context. On failure it frees the space. */
+/* Makes the devices of a space. On failure it frees the space. */
 static yoke_status
 fill_space(yki_space *space)
 {
     yoke_status status = create_devices(space);
 
-    if (status == YOKE_OK)
-        status = create_cl_context(space);
     if (status != YOKE_OK)
         free_space(space);
     else
         yki_context_retain(space->root->context);
     return status;
+}
+
+static void
+end_space(yki_space *space)
+{
+    yoke_context *context = space->root->context;
+    yoke_device *whole = space->core_groups_of;
+
+    free_space(space);
+    yki_device_release(whole);
+    yki_context_release(context);
 }
 
 yoke_status
@@ -278,6 +263,7 @@ yki_space_create_core_groups(yoke_device *whole, uint32_t count, yki_space **spa
 {
     yki_split split = {.kind = YKI_SPLIT_EQUAL, .count = count};
     yki_space *result;
+    yoke_status status;
 
     snprintf(split.text, sizeof split.text, "%u", count);
     result = allocate_space(whole->root, &split);
@@ -285,19 +271,20 @@ yki_space_create_core_groups(yoke_device *whole, uint32_t count, yki_space **spa
         return YOKE_ERROR_OUT_OF_MEMORY;
     result->core_groups_of = whole;
     YKI_TRY(fill_space(result));
+    status = yki_memory_create(&result, 1);
+    if (status != YOKE_OK) {
+        result->core_groups_of = NULL; /* the reference stays the caller's */
+        end_space(result);
+        return status;
+    }
     *space = result;
     return YOKE_OK;
 }
 
-static void
-end_space(yki_space *space)
+void
+yki_space_drop(yki_space *space)
 {
-    yoke_context *context = space->root->context;
-    yoke_device *whole = space->core_groups_of;
-
-    free_space(space);
-    yki_device_release(whole);
-    yki_context_release(context);
+    space->root->space = NULL;
 }
 
 yoke_status
@@ -411,6 +398,12 @@ yki_space *
 yki_device_space(const yoke_device *device)
 {
     return device->space;
+}
+
+bool
+yki_devices_share(const yoke_device *a, const yoke_device *b)
+{
+    return a->space == b->space || (a->space->memory && a->space->memory == b->space->memory);
 }
 
 const char *

@@ -95,31 +95,39 @@ prepare_call(const yki_plan *plan, const yki_task *task)
 }
 
 static yoke_status
-make_commit(yki_plan *plan, const yki_weight *state, yki_buffer *next, yki_kernel **kernel)
+make_commit(const yki_plan *plan, yoke_device *device, const yki_weight *state, yki_buffer *next,
+            yki_kernel **kernel)
 {
-    YKI_TRY(yki_plan_update_kernel(plan, "yki_commit_state", kernel));
+    yki_kernel_destroy(*kernel);
+    *kernel = NULL;
+    YKI_TRY(yki_plan_update_kernel(device, "yki_commit_state", kernel));
     YKI_TRY(yki_kernel_set_buffer(*kernel, 0, next));
     YKI_TRY(yki_kernel_set_buffer(*kernel, 1, state->value));
     YKI_TRY(yki_kernel_set_buffer(*kernel, 2, yki_plan_update_values(plan)));
     return yki_kernel_set_int(*kernel, 3, (int64_t)(state->size / 4));
 }
 
-static yoke_status
-make_commits(yki_plan *plan)
+yoke_status
+yki_plan_make_commits(yki_plan *plan, yoke_device *device)
 {
     const yki_weights *w = plan->weights;
 
-    if (!plan->options.training || w->state_count == 0)
+    if (!plan->options.training || w->state_count == 0 ||
+        (plan->commits_on && yki_device_space(plan->commits_on) == yki_device_space(device)))
         return YOKE_OK;
-    plan->commits = yki_alloc(w->state_count, sizeof *plan->commits, "a plan's kernels");
+    plan->commits_on = NULL;
+    if (!plan->commits)
+        plan->commits = yki_alloc(w->state_count, sizeof *plan->commits, "a plan's kernels");
     if (!plan->commits)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < w->state_count; i++) {
         yki_buffer *next = yki_plan_buffer(plan, w->states[i].node->next);
 
         if (next && w->states[i].value)
-            YKI_TRY(make_commit(plan, &w->states[i], next, &plan->commits[i]));
+            YKI_TRY(make_commit(plan, device, &w->states[i], next, &plan->commits[i]));
     }
+    YKI_TRY(yki_plan_make_running(plan, device));
+    plan->commits_on = device;
     return YOKE_OK;
 }
 
@@ -207,7 +215,7 @@ yki_plan_bind(yki_plan *plan)
         YKI_TRY(prepare_call(plan, &plan->tasks[t]));
     YKI_TRY(make_stops(plan));
     YKI_TRY(find_bucket_tasks(plan));
-    YKI_TRY(make_commits(plan));
     YKI_TRY(yki_plan_bind_running(plan));
+    YKI_TRY(yki_plan_make_commits(plan, yki_queue_device(plan->queue)));
     return yki_plan_bind_late_sums(plan);
 }

@@ -155,6 +155,7 @@ yki_plan_commit_states(yki_plan *plan)
 yoke_status
 yki_plan_commit_states_on(yki_plan *plan, yki_queue *queue)
 {
+    YKI_TRY(yki_plan_make_commits(plan, yki_queue_device(queue)));
     for (size_t i = 0; plan->commits && i < plan->weights->state_count; i++) {
         /* A work-item makes at most 16384 iterations. */
         const yki_grid grid = {{plan->weights->states[i].size / 4 / 16384 + 1, 1, 1}, {1, 1, 1}};

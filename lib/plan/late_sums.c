@@ -133,7 +133,7 @@ yki_plan_bind_late_sums(yki_plan *plan)
         status = yki_buffer_put(late->table, 0, size, table);
     yki_free(table);
     YKI_TRY(status);
-    YKI_TRY(yki_plan_update_kernel(plan, "yki_sum_late", &late->kernel));
+    YKI_TRY(yki_plan_update_kernel(yki_queue_device(plan->queue), "yki_sum_late", &late->kernel));
     YKI_TRY(yki_kernel_set_buffer(late->kernel, 0, plan->running.pool));
     YKI_TRY(yki_kernel_set_buffer(late->kernel, 1, plan->weights->pools[0].gradients));
     YKI_TRY(yki_kernel_set_buffer(late->kernel, 2, late->table));
@@ -148,7 +148,7 @@ yki_plan_enqueue_late_sums(yki_plan *plan)
 
     if (!plan->late.kernel)
         return YOKE_OK;
-    grid.local[0] = yki_plan_update_group(plan);
+    grid.local[0] = yki_plan_update_group(yki_queue_device(plan->queue));
     return yki_queue_launch(plan->queue, plan->late.kernel, &grid, YKI_NO_WAIT, NULL);
 }
 

@@ -135,7 +135,7 @@ typedef struct yki_weights {
 
 /* Completes the graph and makes its weights, filled with zeros, with one reference. A `bucket_size`
  * of 0 means 4 MiB. With a `lender`, only gradients are made, and values and states are the
- * lender's; states only if it has any. The lender's device must be of the same space, its bucket
+ * lender's; states only if it has any. The lender's device must have the same memory, its bucket
  * size the same, and its graph the same as far as parameters and states go. Waits. */
 yoke_status yki_weights_create(yoke_device *device, yoke_graph *graph, bool training,
                                uint64_t bucket_size, yki_weights *lender, yki_weights **weights);
@@ -351,6 +351,7 @@ typedef struct yki_plan {
     yki_buffer *step_values;
     yki_kernel **commits; /* by state; NULL where it has no next value, or is in `running` */
     yki_running_update running;
+    yoke_device *commits_on; /* the kernels of both are for its space; NULL: there are none */
     yki_late_sums late;
     uint64_t prepared_version; /* the version of the weights that packed copies were made of */
     yki_extents extents;       /* for which kernel arguments are set; a batch of -1: none yet */
@@ -408,7 +409,7 @@ bool yki_plan_is_asked(const yki_plan *plan, const yoke_node *node);
 /* Enqueues the end of a training step: states take their next values, unless the step values say
  * that the step is skipped. */
 yoke_status yki_plan_commit_states(yki_plan *plan);
-/* Does the same on another queue of the same space. */
+/* Does the same on another queue of the same memory; may compile. */
 yoke_status yki_plan_commit_states_on(yki_plan *plan, yki_queue *queue);
 /* Returns the bytes of a packed plan's values; UINT64_MAX if one allocation would be larger than
  * the device allows. */
@@ -540,8 +541,10 @@ const unsigned *yki_plan_set_of(const yki_plan *plan, const yki_solver *solver);
 
 /* running.c */
 
-/* Makes the kernel and the table that update running statistics. All values must have buffers. */
+/* Makes the table that updates running statistics. All values must have buffers. */
 yoke_status yki_plan_bind_running(yki_plan *plan);
+/* Makes the kernel, for a device, in place of one for another device. */
+yoke_status yki_plan_make_running(yki_plan *plan, yoke_device *device);
 /* Enqueues a copy of the statistics of the batch into *kept, which is made if it is NULL, so that
  * others may follow before running statistics are updated; and the update with those. The caller
  * frees *kept. */
@@ -610,11 +613,15 @@ yoke_status yki_plan_add_value(yki_plan *plan, const yki_value *value, int32_t *
 yoke_status yki_plan_add_task(yki_plan *plan, const yki_task *task);
 /* Follows aliases to the value that has the memory. */
 int32_t yki_value_root(const yki_plan *plan, int32_t value);
-/* Makes a kernel of update.cl. The options are those of the optimizer's kernels, so one build
- * serves both. */
-yoke_status yki_plan_update_kernel(const yki_plan *plan, const char *name, yki_kernel **kernel);
+/* Makes the kernels with which states take their next values, unless they are for this device or
+ * one of its space: when a plan is bound for its own, and for another one of the memory that does
+ * it in its place (bind.c). */
+yoke_status yki_plan_make_commits(yki_plan *plan, yoke_device *device);
+/* Makes a kernel of update.cl for a device. The options are those of the optimizer's kernels, so
+ * one build serves both. */
+yoke_status yki_plan_update_kernel(yoke_device *device, const char *name, yki_kernel **kernel);
 /* Returns the work-items in a group of such a kernel, if it does not have just one. */
-uint32_t yki_plan_update_group(const yki_plan *plan);
+uint32_t yki_plan_update_group(const yoke_device *device);
 /* Returns the step values that the optimizer completes: a twin's plan has them. */
 static inline yki_buffer *
 yki_plan_update_values(const yki_plan *plan)

@@ -136,8 +136,19 @@ yki_plan_bind_running(yki_plan *plan)
     if (update->count == 0)
         return YOKE_OK;
     update->rows = fill_table(plan, NULL);
-    YKI_TRY(make_table(plan));
-    YKI_TRY(yki_plan_update_kernel(plan, "yki_commit_running", &update->kernel));
+    return make_table(plan);
+}
+
+yoke_status
+yki_plan_make_running(yki_plan *plan, yoke_device *device)
+{
+    yki_running_update *update = &plan->running;
+
+    if (update->count == 0)
+        return YOKE_OK;
+    yki_kernel_destroy(update->kernel);
+    update->kernel = NULL;
+    YKI_TRY(yki_plan_update_kernel(device, "yki_commit_running", &update->kernel));
     YKI_TRY(yki_kernel_set_buffer(update->kernel, 0, update->pool));
     YKI_TRY(yki_kernel_set_buffer(update->kernel, 1, plan->weights->state_bucket.values));
     YKI_TRY(yki_kernel_set_buffer(update->kernel, 2, yki_plan_update_values(plan)));
@@ -163,6 +174,7 @@ yki_plan_commit_kept(yki_plan *plan, yki_queue *queue, yki_buffer *kept)
 {
     if (!plan->running.kernel)
         return YOKE_OK;
+    YKI_TRY(yki_plan_make_commits(plan, yki_queue_device(queue)));
     YKI_TRY(yki_kernel_set_buffer(plan->running.kernel, 0, kept));
     YKI_TRY(yki_plan_commit_running(plan, queue));
     return yki_kernel_set_buffer(plan->running.kernel, 0, plan->running.pool);
@@ -173,7 +185,7 @@ yki_plan_commit_running(yki_plan *plan, yki_queue *queue)
 {
     const size_t most = 32768; /* groups of a launch; each takes several rows if there are more */
     const yki_grid grid = {{YKI_MIN(plan->running.rows, most), 1, 1},
-                           {yki_plan_update_group(plan), 1, 1}};
+                           {yki_plan_update_group(yki_queue_device(queue)), 1, 1}};
 
     if (!plan->running.kernel)
         return YOKE_OK;

@@ -23,6 +23,7 @@ unbind(yki_plan *twin)
     twin->stop_count = 0;
     twin->bucket_task = NULL;
     twin->commits = NULL;
+    twin->commits_on = NULL;
     twin->running.pool = twin->memory ? twin->memory->running.pool : NULL;
     twin->running.table = twin->late.table = NULL;
     twin->running.kernel = twin->late.kernel = NULL;

@@ -9,9 +9,8 @@
 #include "plan/plan.h"
 
 yoke_status
-yki_plan_update_kernel(const yki_plan *plan, const char *name, yki_kernel **kernel)
+yki_plan_update_kernel(yoke_device *device, const char *name, yki_kernel **kernel)
 {
-    yoke_device *device = yki_queue_device(plan->queue);
     yki_flat flat = yki_flat_for(yki_device_get_traits(device));
     char options[128];
 
@@ -20,7 +19,7 @@ yki_plan_update_kernel(const yki_plan *plan, const char *name, yki_kernel **kern
 }
 
 uint32_t
-yki_plan_update_group(const yki_plan *plan)
+yki_plan_update_group(const yoke_device *device)
 {
-    return yki_flat_for(yki_device_get_traits(yki_queue_device(plan->queue))).group;
+    return yki_flat_for(yki_device_get_traits(device)).group;
 }

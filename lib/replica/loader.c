@@ -149,7 +149,7 @@ find_twin(const yki_loader *loader)
     const yki_loader *found = NULL;
 
     for (const yki_loader *twin = loader->options.twin; twin; twin = twin->options.twin)
-        if (yki_device_space(twin->device) == yki_device_space(loader->device))
+        if (yki_devices_share(twin->device, loader->device))
             found = twin;
     return found;
 }

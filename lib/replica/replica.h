@@ -81,7 +81,7 @@ struct yoke_replica {
 
 /* What a team gives to a replica that is one of several. */
 typedef struct yki_replica_in_team {
-    yki_weights *lender;      /* weights in the same space whose memory it shares, or NULL */
+    yki_weights *lender;      /* weights in the same memory, which it shares, or NULL */
     yki_weights *weights;     /* to use as they are (places); retained; NULL: it makes its own */
     bool merges;              /* statistics are merged over the team */
     bool timed;               /* events of its queue have times */

@@ -59,6 +59,8 @@ typedef struct segment {
 struct yki_updater {
     yki_weights *weights;
     yki_queue *queue;
+    yoke_device *device; /* the kernels are for it and for those of its space, */
+    bool lacks;          /* unless some could not be made */
     yki_updater_options options;
     yoke_parameter_group *groups; /* a copy, which options.groups names */
     yki_flat flat;
@@ -367,7 +369,9 @@ make_kernel(yki_updater *u, const char *name, yki_kernel **kernel)
     snprintf(options, sizeof options, "-DVEC=%u -DWG=%u%s%s", u->flat.vector, u->flat.group,
              u->options.settle ? " -DSETTLE=1" : "",
              u->options.state == YOKE_STATE_BF16 ? " -DSMALL_STATE=1" : "");
-    return yki_kernel_get(u->weights->device, "update.cl", options, name, kernel);
+    yki_kernel_destroy(*kernel);
+    *kernel = NULL;
+    return yki_kernel_get(u->device, "update.cl", options, name, kernel);
 }
 
 static yoke_status
@@ -412,7 +416,7 @@ make_table(yki_updater *u, unit *at, const segment *segments, size_t count, int6
         rows[ROW * s + 4] = (int32_t)(uint32_t)(segments[s].number / NUMBERED);
         *vectors += (int64_t)(segments[s].size / 4 / u->flat.vector);
     }
-    status = yki_buffer_create(u->weights->device, size, 0, "an optimizer's segments", &at->table);
+    status = yki_buffer_create(u->device, size, 0, "an optimizer's segments", &at->table);
     if (status == YOKE_OK)
         status = yki_buffer_put(at->table, 0, size, rows);
     yki_free(rows);
@@ -578,7 +582,8 @@ yki_updater_create(yki_weights *weights, yki_queue *queue, yki_buffer *loss, yki
     u->options = *options;
     u->loss = loss;
     u->step = step;
-    u->flat = yki_flat_for(yki_device_get_traits(weights->device));
+    u->device = weights->device;
+    u->flat = yki_flat_for(yki_device_get_traits(u->device));
     status = copy_groups(u);
     if (status == YOKE_OK)
         status = make_units(u);
@@ -597,7 +602,7 @@ yki_updater_create(yki_weights *weights, yki_queue *queue, yki_buffer *loss, yki
 }
 
 static void
-drop_segments(yki_updater *u)
+drop_updates(yki_updater *u)
 {
     for (size_t i = 0; i < u->unit_count; i++) {
         yki_kernel_destroy(u->units[i].kernel);
@@ -605,6 +610,12 @@ drop_segments(yki_updater *u)
         u->units[i].kernel = NULL;
         u->units[i].table = NULL;
     }
+}
+
+static void
+drop_segments(yki_updater *u)
+{
+    drop_updates(u);
     u->segment_count = u->frozen_count = 0;
 }
 
@@ -701,11 +712,29 @@ yki_updater_enqueue_norm(yki_updater *u, size_t bucket)
                           yki_updater_gradients(u, bucket), 0, own.size, YKI_NO_WAIT, NULL);
 }
 
+/* Makes all launches anew for a device that has the same memory. The order of sums is the same on
+ * every device, so the bits are. What was enqueued stays, and u->next. */
+static yoke_status
+move_to(yki_updater *u, yoke_device *device)
+{
+    if (!u->lacks && yki_device_space(device) == yki_device_space(u->device))
+        return YOKE_OK;
+    u->lacks = true;
+    drop_updates(u);
+    u->device = device;
+    u->flat = yki_flat_for(yki_device_get_traits(device));
+    YKI_TRY(make_launches(u, u->loss, u->step));
+    u->lacks = false;
+    return YOKE_OK;
+}
+
 yoke_status
 yki_updater_enqueue_updates(yki_updater *u, yki_queue *queue)
 {
-    const yki_grid one = {{1, 1, 1}, {norm_items(u), 1, 1}};
+    yki_grid one = {.groups = {1}};
 
+    YKI_TRY(move_to(u, yki_queue_device(queue)));
+    one.local[0] = norm_items(u);
     if (u->next == 0 && yki_updater_wants_norm(u))
         YKI_TRY(yki_queue_launch(queue, u->finish, &one, YKI_NO_WAIT, NULL));
     for (; u->next < 2 * u->unit_count; u->next++) {
@@ -724,6 +753,7 @@ yki_updater_enqueue_updates(yki_updater *u, yki_queue *queue)
 yoke_status
 yki_updater_exchange(yki_updater *u)
 {
+    YKI_TRY(move_to(u, yki_queue_device(u->queue)));
     for (size_t i = 0; i < u->unit_count; i++)
         if (u->units[i].exchange)
             YKI_TRY(yki_queue_launch(u->queue, u->units[i].exchange, &u->units[i].all, YKI_NO_WAIT,

@@ -47,8 +47,9 @@ yoke_status yki_updater_enqueue_norms(yki_updater *updater);
 /* With parts of gradients: does the first half for the bucket whose gradients a plan's memory holds
  * now, and copies from there what it owns. yki_updater_enqueue_norms then does the rest. */
 yoke_status yki_updater_enqueue_norm(yki_updater *updater, size_t bucket);
-/* Enqueues the second half, on any queue of the same space. Called again after a failure, it goes
- * on where it stopped: another queue can complete an update. */
+/* Enqueues the second half, on any queue of the same memory. Called again after a failure, it goes
+ * on where it stopped: another queue can complete an update. For another kind of device it first
+ * makes its launches anew, which may compile. */
 yoke_status yki_updater_enqueue_updates(yki_updater *updater, yki_queue *queue);
 /* Whether the update clips by norm, so that owners have to exchange their norms. */
 bool yki_updater_wants_norm(const yki_updater *updater);

@@ -3,6 +3,7 @@
  * crew.c - makes the replicas of this process's devices, and the kernels, queues and
  * buffers with which they exchange results. A step allocates nothing.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "team/sharding.h"
@@ -15,10 +16,10 @@
 static yki_group *
 find_group(const yki_crew *crew, size_t member, const yki_crew_options *options)
 {
-    const yki_space *space = yki_device_space(yoke_team_get_device(crew->team, member));
+    const yoke_device *device = yoke_team_get_device(crew->team, member);
 
     for (size_t g = 0; g < crew->group_count && !crew->stages && !options->own_weights; g++)
-        if (yki_device_space(yoke_team_get_device(crew->team, crew->groups[g].members[0])) == space)
+        if (yki_devices_share(yoke_team_get_device(crew->team, crew->groups[g].members[0]), device))
             return &crew->groups[g];
     return NULL;
 }
@@ -47,6 +48,28 @@ make_groups(yki_crew *crew, const yki_crew_options *options)
         crew->groups[g].owners = (uint32_t)YKI_MIN(crew->groups[g].count, YKI_TEAM_INPUTS);
     crew->through_host = !crew->stages && (crew->group_count > 1 || crew->comm);
     return YOKE_OK;
+}
+
+void
+yki_crew_explain_groups(const yki_crew *crew, const yki_teller *to)
+{
+    for (size_t g = 0; g < crew->group_count; g++) {
+        const yki_group *group = &crew->groups[g];
+        char text[512] = "";
+        bool several = false;
+        size_t used = 0;
+
+        for (size_t i = 0; i < group->count && used < sizeof text; i++) {
+            const yoke_device *device = yoke_team_get_device(crew->team, group->members[i]);
+
+            several |= yki_device_space(device) !=
+                       yki_device_space(yoke_team_get_device(crew->team, group->members[0]));
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "",
+                                     yki_device_id(device));
+        }
+        if (several)
+            yki_tell(to, "one set of weights: %s", text);
+    }
 }
 
 yoke_status

@@ -3,7 +3,7 @@
  * crew.h - the devices of this process that train one graph together, and what
  * they exchange.
  *
- * Each device is a member. Members whose devices share memory (one space) form a
+ * Each device is a member. Members whose devices share memory form a
  * group with one set of weights. Each bucket of gradients has an owner in the
  * group. The owner sums the bucket, updates its weights and keeps its optimizer
  * state; within a group nobody waits on the host. Groups and processes exchange
@@ -98,7 +98,8 @@ typedef struct yki_member {
     yki_event reduced;        /* the newest sum of gradients */
     yki_event updated;        /* this member's share of the newest update */
     /* How far the newest update is enqueued: the weights, the running statistics, of which so many
-     * are those of micro-batches before the last one, and all. What is enqueued twice counts twice. */
+     * are those of micro-batches before the last one, and all. What is enqueued twice counts twice.
+     */
     bool is_committed, has_states, is_updated;
     uint32_t kept_states;
     uint8_t *own_classes; /* by node: class + 1 that the device alone would take; NULL: unknown */
@@ -316,6 +317,8 @@ void yki_crew_destroy(yki_crew *crew);
 
 /* Makes the plans for evaluation unless they exist. All processes call it. */
 yoke_status yki_crew_make_evaluation(yki_crew *crew);
+/* Tells which devices have one set of weights, though they are not parts of one. */
+void yki_crew_explain_groups(const yki_crew *crew, const yki_teller *to);
 /* Finds the first member that holds the parameter or state `name`. The weight stays the member's.
  * Returns YOKE_ERROR_NOT_FOUND, without a message, where there is none. */
 yoke_status yki_crew_find(const yki_crew *crew, const char *name, size_t *member,
@@ -446,7 +449,7 @@ yoke_status yki_granules_next(yki_crew *crew);
 
 /* Keeps the statistics of micro-batch `index`, which is not the last one, until the update. */
 yoke_status yki_granules_keep(yki_crew *crew, uint32_t index);
-/* Enqueues the update of running statistics with those that were kept, on a queue of its space. */
+/* Enqueues the update of running statistics with those that were kept, on a queue of its memory. */
 yoke_status yki_granules_commit(yki_crew *crew, yki_member *member, yki_queue *queue);
 
 /* ---- passes.c: likewise, if crew->exact.together ---- */

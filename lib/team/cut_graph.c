@@ -337,7 +337,7 @@ cut(cutting *c)
         const uint64_t left = yki_quota_left(device);
 
         c->devices[k] = (yki_cut_device){c->seconds + k * nodes, left - left / SPARE};
-        if (yki_device_space(device) != yki_device_space(yoke_team_get_device(crew->team, 0)))
+        if (!yki_devices_share(device, yoke_team_get_device(crew->team, 0)))
             p.seconds_per_byte = SECONDS_PER_SENT_BYTE;
     }
     YKI_TRY(check_places(c, &p));

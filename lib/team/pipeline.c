@@ -258,10 +258,11 @@ find_order(yki_pipeline *p)
 
 /* ---- buffers and twins ---- */
 
-static yki_space *
-space_of(const yki_crew *crew, size_t member)
+static bool
+share_memory(const yki_crew *crew, size_t one, size_t other)
 {
-    return yki_device_space(yoke_team_get_device(crew->team, member));
+    return yki_devices_share(yoke_team_get_device(crew->team, one),
+                             yoke_team_get_device(crew->team, other));
 }
 
 /* The newest statistics of the loss go from its member to all, itself too. */
@@ -340,7 +341,7 @@ make_passages(yki_pipeline *p, const yki_crew *crew)
 
             ends_of(p, crew, i, &from, &to);
             YKI_TRY(i < p->crossings ? make_crossing(p, crew, i, at) : make_total(p, crew, to, at));
-            if (space_of(crew, from) != space_of(crew, to))
+            if (!share_memory(crew, from, to))
                 YKI_TRY(yki_buffer_create(yoke_team_get_device(crew->team, from),
                                           yki_buffer_size(one->source), YKI_BUFFER_PINNED,
                                           "values on their way", &one->staging));
@@ -567,7 +568,7 @@ begin(yki_pipeline *p, yki_crew *crew, size_t member, uint32_t micro_batch,
     yki_plan *plan = p->plans[member * p->width + at];
 
     for (size_t k = 0; k < p->members && micro_batch >= p->width; k++)
-        if (k != member && space_of(crew, k) == space_of(crew, member))
+        if (k != member && share_memory(crew, k, member))
             YKI_TRY(yki_queue_marker(m->replica->queue, (yki_wait){&p->left[k * p->width + at], 1},
                                      NULL));
     YKI_TRY(source->load(source->user, member, plan, micro_batch));

@@ -164,12 +164,6 @@ find_homes(yki_crew *crew, const yki_crew_options *options, struct yki_stages *s
     return status;
 }
 
-static yki_space *
-space_of(const yki_crew *crew, size_t member)
-{
-    return yki_device_space(yoke_team_get_device(crew->team, member));
-}
-
 /* ---- what crosses ---- */
 
 static yoke_status
@@ -241,7 +235,8 @@ make_crossings(yki_crew *crew, bool training, yki_extents max)
 
         YKI_TRY(find_source(crew, all, i, max));
         c->target = c->source;
-        if (space_of(crew, c->from) == space_of(crew, c->to))
+        if (yki_devices_share(yoke_team_get_device(crew->team, c->from),
+                              yoke_team_get_device(crew->team, c->to)))
             continue;
         YKI_TRY(make_buffer(s, yoke_team_get_device(crew->team, c->to), c->node, max, &c->target));
         YKI_TRY(make_link(crew, c->from, c->to, yki_buffer_size(c->source)));

@@ -400,7 +400,7 @@ end_flows(const yki_crew *crew, const yki_member *m, const yki_queue *queue)
                            yki_member_flow(crew, yki_crew_in_group(crew, m->group, i), b), 'f');
 }
 
-/* Enqueues the member's share of the update on a queue of its space. Goes on where a failed call
+/* Enqueues the member's share of the update on a queue of its memory. Goes on where a failed call
  * stopped. */
 static yoke_status
 update_member(yki_crew *crew, yki_member *m, yki_queue *queue)

@@ -282,6 +282,7 @@ yoke_trainer_explain(yoke_trainer *t, void (*line)(void *user, const char *text)
     if (!t->crew.stages)
         yki_shares_explain(t->shares, &to);
     yki_core_groups_explain(&t->core_groups, &to);
+    yki_crew_explain_groups(&t->crew, &to);
     yki_crew_explain_classes(&t->crew, &to);
     if (t->crew.buckets.text[0])
         yki_tell(&to, "gradients between %d processes (%s): %zu %s", t->crew.comm->ranks,

@@ -30,7 +30,7 @@ open_pair(pair *p, uint64_t max_size)
     for (int i = 0; i < 2; i++)
         ASSERT_OK(yki_queue_create(p->device[i], false, &p->queue[i]));
     for (int i = 0; i < 2; i++) {
-        bool shared = yki_device_space(p->device[0]) == yki_device_space(p->device[1]);
+        bool shared = yki_devices_share(p->device[0], p->device[1]);
 
         ASSERT_OK(yki_link_create(p->device[i], p->device[1 - i], max_size, &p->link[i]));
         ck_assert_int_eq(yki_link_get_kind(p->link[i]), shared ? YKI_LINK_SHARED : YKI_LINK_STAGED);
@@ -309,6 +309,7 @@ check_all(pair *p, const char *name)
 LINK_TEST(link_as_is, TEST_AS_IS, false)
 LINK_TEST(link_pocl_halves, TEST_POCL_HALVES, false)
 LINK_TEST(link_pocl_roots, TEST_POCL_ROOTS, false)
+LINK_TEST(link_pocl_beside, TEST_POCL_BESIDE, false)
 LINK_TEST(link_rusticl_slices, TEST_RUSTICL_SLICES, false)
 LINK_TEST(link_pocl_and_rusticl, TEST_POCL_AND_RUSTICL, false)
 /* Neither side's memory is the host's: through pinned memory, as between two GPUs. */
@@ -327,6 +328,7 @@ test_suite(void)
         return suite;
     tcase_add_test(tcase, link_pocl_halves);
     tcase_add_test(tcase, link_pocl_roots);
+    tcase_add_test(tcase, link_pocl_beside);
     tcase_add_test(tcase, link_rusticl_slices);
     tcase_add_test(tcase, link_pocl_and_rusticl);
     tcase_add_test(tcase, link_pocl_roots_through_pinned);

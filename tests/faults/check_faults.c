@@ -16,6 +16,7 @@
 
 #include "base/base.h"
 #include "device/device.h"
+#include "support/devices.h"
 #include "support/fault.h"
 #include "support/support.h"
 
@@ -319,6 +320,23 @@ START_TEST(faults_everywhere)
 }
 END_TEST
 
+/* A processor and a GPU with one memory: the trial, and what is made for both. */
+START_TEST(faults_of_one_memory)
+{
+    mode m = {.cache_dir = NULL};
+    fault_scenario s = {.name = "one memory", .run = run_all, .argument = &m, .retry_once = true};
+    fault_counts calls = {0}, allocations = {0};
+
+    (void)fault_open(); /* the face lies below it */
+    if (!test_put_on_face())
+        TEST_SKIP("no GPU face here (tests/gpu/face.c)");
+    s.may_absorb = may_go_on;
+    count("cl calls", fault_loop_calls(&s, codes[0], false), &calls);
+    count("allocations", fault_loop_allocations(&s), &allocations);
+    report(&s, calls, allocations);
+}
+END_TEST
+
 /* ---- growth ---- */
 
 typedef struct usage {
@@ -415,6 +433,8 @@ test_suite(void)
     tcase_add_unchecked_fixture(tcase, fault_make_folder, fault_remove_folder);
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, faults_everywhere, 0, CL_CODES);
+    if (!test_in_matrix())
+        tcase_add_test(tcase, faults_of_one_memory);
     tcase_add_test(tcase, faults_thousand_contexts);
     return suite;
 }

@@ -224,6 +224,10 @@ SETUP(roots, TEST_POCL_ROOTS, .shares = "even", .net = TEAM_MLP)
 SETUP(halves_in_stages, TEST_POCL_HALVES, .stages = 2, .accumulate = 4, .net = TEAM_DROPOUT)
 SETUP(roots_in_stages, TEST_POCL_ROOTS, .stages = 2, .accumulate = 4, .net = TEAM_MLP)
 
+/* One memory, two kinds of kernels: either may have to do the rest of an update for the other. */
+SETUP(beside, TEST_POCL_BESIDE, .shares = "even", .net = TEAM_MLP, .bucket_bytes = 256,
+      .optimizer = yoke_adam(0.01f), .clip_norm = 0.5f)
+
 /* The first device also updates the running statistics. */
 static void
 fail_first(bool lose)
@@ -235,6 +239,8 @@ fail_first(bool lose)
     fail_everywhere(devices.selector, run);
 }
 
+TEAM_SETUP(beside_first, TEST_POCL_BESIDE, open_setup, fail_first(false))
+TEAM_SETUP(beside_lost, TEST_POCL_BESIDE, open_setup, fail_first(true))
 TEAM_SETUP(halves_first, TEST_POCL_HALVES, open_setup, fail_first(false))
 TEAM_SETUP(halves_lost, TEST_POCL_HALVES, open_setup, fail_first(true))
 
@@ -347,6 +353,9 @@ test_suite(void)
     add(suite, "roots", roots);
     add(suite, "stages", halves_in_stages);
     add(suite, "stages apart", roots_in_stages);
+    add(suite, "beside", beside);
+    add(suite, "first beside", beside_first);
+    add(suite, "lost beside", beside_lost);
     add(suite, "first half", halves_first);
     add(suite, "lost half", halves_lost);
     add(suite, "shards", roots_with_shards);

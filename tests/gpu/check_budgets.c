@@ -31,6 +31,7 @@ typedef struct budget {
     const char *quick; /* parameters of these names learn faster; NULL: none */
     bool strict;       /* no Winograd */
     bool clips;        /* the norm of the gradient is needed */
+    bool own;          /* devices that share memory have weights of their own */
 } budget;
 
 /* The goals: 8 launches of mlp, 130 of resnet18; no stop on one device, on two one for each batch
@@ -40,19 +41,29 @@ typedef struct budget {
  * convolution has too few tiles for the cores, its sum is in parts, which one more launch adds:
  * once with Winograd, 11 times without, where by estimate 131 launches take less time than 120. */
 static const budget budgets[] = {
-    {"h200", "gpu:0", "mlp", 64, 8, 0, 0.5, NULL, false, false},
-    {"h200", "gpu:0", "mlp", 64, 11, 0, 0.5, NULL, false, true},
-    {"h200", "gpu:0", "resnet18", 128, 152, 0, 0.04, NULL, false, false},
-    {"h200", "gpu:0", "resnet18", 128, 131, 0, 0.04, NULL, true, false},
-    {"h200", "gpu:0", "resnet18", 128, 131, 0, 0.04, "*.bias", true, false},
-    {"h200", "gpu:0", "char", 16, 228, 0, 0.01, NULL, false, false},
-    {"mi300x", "gpu:0", "resnet18", 128, 156, 0, 0.04, NULL, false, false},
-    {"arc", "gpu:0", "resnet18", 32, 155, 0, 0.01, NULL, false, false},
-    {"mali", "gpu:0", "resnet18", 16, 149, 0, 0.01, NULL, false, false},
-    {"adreno", "gpu:0", "resnet18", 16, 149, 0, 0.01, NULL, false, false},
-    {"h200 h200", "gpu:0,gpu:1", "mlp", 64, 18, 0, 2.5, NULL, false, false},
-    {"h200 h200", "gpu:0,gpu:1", "resnet18", 128, 506, 40, 2.05, NULL, false, false},
+    {"h200", "gpu:0", "mlp", 64, 8, 0, 0.5, NULL, false, false, false},
+    {"h200", "gpu:0", "mlp", 64, 11, 0, 0.5, NULL, false, true, false},
+    {"h200", "gpu:0", "resnet18", 128, 152, 0, 0.04, NULL, false, false, false},
+    {"h200", "gpu:0", "resnet18", 128, 131, 0, 0.04, NULL, true, false, false},
+    {"h200", "gpu:0", "resnet18", 128, 131, 0, 0.04, "*.bias", true, false, false},
+    {"h200", "gpu:0", "char", 16, 228, 0, 0.01, NULL, false, false, false},
+    {"mi300x", "gpu:0", "resnet18", 128, 156, 0, 0.04, NULL, false, false, false},
+    {"arc", "gpu:0", "resnet18", 32, 155, 0, 0.01, NULL, false, false, false},
+    {"mali", "gpu:0", "resnet18", 16, 149, 0, 0.01, NULL, false, false, false},
+    {"adreno", "gpu:0", "resnet18", 16, 149, 0, 0.01, NULL, false, false, false},
+    {"h200 h200", "gpu:0,gpu:1", "mlp", 64, 18, 0, 2.5, NULL, false, false, false},
+    {"h200 h200", "gpu:0,gpu:1", "resnet18", 128, 506, 40, 2.05, NULL, false, false, false},
+    /* One set of weights: what is sent are inputs and results, and no statistic waits. */
+    {"cpu mali", "cpu:0,gpu:0", "mlp", 64, 17, 0, 0.5, NULL, false, false, false},
+    {"cpu mali", "cpu:0,gpu:0", "resnet18", 128, 607, 0, 0.04, NULL, false, false, false},
 };
+
+/* The memory is the host's, so it need not be pinned. */
+static bool
+is_integrated(const budget *b)
+{
+    return strstr(b->devices, "mali") || strstr(b->devices, "adreno");
+}
 
 static void
 open_scratch(void)
@@ -77,6 +88,7 @@ start(const budget *b, run *r)
                               .shares = "even",
                               .level = YOKE_PLAN_ESTIMATE,
                               .strict = b->strict,
+                              .own_weights = b->own,
                               .clip_norm = b->clips ? 1 : 0};
     yoke_parameter_group group = {.pattern = b->quick, .learning_rate_scale = 2};
     size_t values;
@@ -179,11 +191,15 @@ START_TEST(a_step_keeps_its_budget)
         ck_assert_uint_le(4 * (after.launch_events - before.launch_events),
                           after.launches - before.launches);
     ck_assert_uint_le(after.stops - before.stops, b->stops * STEPS);
+    ck_assert_uint_eq(after.unflushed, 0);
+    test_forget_lines();
+    ASSERT_OK(yoke_trainer_explain(r.trainer, test_keep_line, NULL));
+    ck_assert_int_eq(strstr(test_lines, "one set of weights: cpu:0, gpu:0") != NULL,
+                     strcmp(b->devices, "cpu mali") == 0);
     /* What has one number, the count, needs one item: with clipping, and of a team's results. */
     ck_assert_uint_le(after.lonely - before.lonely,
                       STEPS * (b->clips + 2 * (yoke_team_count(r.team) - 1)));
-    if (strcmp(b->devices, "mali") != 0 &&
-        strcmp(b->devices, "adreno") != 0) { /* memory is the host's */
+    if (!is_integrated(b)) {
         ck_assert_uint_eq(after.bytes_unpinned - before.bytes_unpinned, 0);
         /* A team's statistics are waited for, so they need no other queue. */
         ck_assert_double_le((double)(after.bytes_in_line - before.bytes_in_line),
@@ -195,6 +211,63 @@ START_TEST(a_step_keeps_its_budget)
     stop(&r);
     driver->get_counts(&after);
     ck_assert_uint_eq(after.hasty_views, 0);
+}
+END_TEST
+
+/* Without one memory, or if they are told so, they have weights each, and gradients travel. */
+START_TEST(weights_of_their_own_travel)
+{
+    const budget b = {.devices = "cpu mali",
+                      .selector = "cpu:0,gpu:0",
+                      .model = "mlp",
+                      .batch = 64,
+                      .own = _i == 0};
+    const null_driver *driver = null_open(b.devices);
+    null_counts before, after;
+    run r = {0};
+    double weights;
+
+    driver->set_faults(&(null_faults){.contexts_of_one = _i == 1});
+    start(&b, &r);
+    ck_assert_uint_eq(r.trainer->crew.group_count, 2);
+    test_forget_lines();
+    ASSERT_OK(yoke_trainer_explain(r.trainer, test_keep_line, NULL));
+    ck_assert_ptr_null(strstr(test_lines, "one set of weights"));
+    weights = weight_bytes(r.graph);
+    steps(driver, &b, &r, WARM);
+    driver->get_counts(&before);
+    steps(driver, &b, &r, STEPS);
+    driver->get_counts(&after);
+    ck_assert_double_ge((double)(after.bytes_read - before.bytes_read), 2 * weights * STEPS);
+    stop(&r);
+}
+END_TEST
+
+/* The trial believes no driver that makes a context of both: it looks at the numbers. What it finds
+ * is kept. */
+START_TEST(one_memory_is_tried)
+{
+    const null_driver *driver = null_open("cpu mali");
+    uint64_t launches[3];
+
+    for (int i = 0; i < 3; i++) {
+        const yoke_context_options options = {.cache_dir = scratch_path("cache")};
+        null_counts before, after;
+        yoke_context *context;
+        yoke_team *team;
+
+        driver->set_faults(&(null_faults){.memories_apart = i == 0});
+        driver->get_counts(&before);
+        ASSERT_OK(yoke_context_create(&options, &context));
+        ASSERT_OK(yoke_team_create(context, "cpu:0,gpu:0", NULL, &team));
+        ck_assert(yki_devices_share(yoke_team_get_device(team, 0), yoke_team_get_device(team, 1)) ==
+                  (i > 0));
+        yoke_team_destroy(team);
+        yoke_context_destroy(context);
+        driver->get_counts(&after);
+        launches[i] = after.launches - before.launches;
+    }
+    ck_assert_uint_lt(launches[2], launches[1]);
 }
 END_TEST
 
@@ -406,6 +479,8 @@ test_suite(void)
     tcase_add_test(tcase, a_feed_arrives_before_it_is_copied);
     tcase_add_test(tcase, an_evaluation_takes_the_memory_of_feeds);
     tcase_add_test(tcase, a_device_is_tried_once);
+    tcase_add_test(tcase, one_memory_is_tried);
+    tcase_add_loop_test(tcase, weights_of_their_own_travel, 0, 2);
     tcase_add_loop_test(tcase, waits_for_a_gpu_beside_a_processor_sleep, 0, 2);
     tcase_add_test(tcase, the_newest_launch_is_seen_by_who_waits);
     return suite;

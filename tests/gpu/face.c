@@ -8,9 +8,11 @@
  * it. YOKE_FACE_GROUP (256) and YOKE_FACE_LOCAL (32768) are the limits of a group: its work-items,
  * and the bytes of its local memory; YOKE_FACE_UNITS (16) counts compute units. With
  * YOKE_FACE_INTEGRATED=1 it is an integrated GPU, whose memory is the host's. With
+ * YOKE_FACE_BESIDE=1 the first device stays the processor that it is. With
  * YOKE_FACE_ANSWER=N it names N as the limit of each kernel's groups, whatever they are. A launch
  * of a larger group fails, as it would there.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +27,8 @@
 enum { UNITS = 16, GROUP = 256, LOCAL = 32768, ALIGN_BITS = 4096 };
 
 static const cl_icd_dispatch *next;
-static size_t units, most_items, most_local, integrated, kernel_items;
+static size_t units, most_items, most_local, integrated, kernel_items, beside;
+static cl_device_id processor; /* with YOKE_FACE_BESIDE */
 
 static size_t
 setting(const char *name, size_t otherwise)
@@ -56,8 +59,21 @@ answer(const void *value, size_t bytes, size_t size, void *to, size_t *wrote)
     } while (0)
 
 static cl_int CL_API_CALL
+get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint n, cl_device_id *ids,
+               cl_uint *count)
+{
+    cl_int error = next->clGetDeviceIDs(platform, type, n, ids, count);
+
+    if (beside && !processor && error == CL_SUCCESS && n && ids)
+        processor = ids[0];
+    return error;
+}
+
+static cl_int CL_API_CALL
 get_device_info(cl_device_id device, cl_device_info what, size_t size, void *value, size_t *wrote)
 {
+    if (device == processor)
+        return next->clGetDeviceInfo(device, what, size, value, wrote);
     switch (what) {
     case CL_DEVICE_TYPE:
         SAY(cl_device_type, CL_DEVICE_TYPE_GPU);
@@ -91,13 +107,17 @@ launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_
     cl_device_id device;
     cl_ulong local = 0;
     size_t size = 1;
+    bool known = next->clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device,
+                                             NULL) == CL_SUCCESS;
 
+    if (known && device == processor)
+        return next->clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, items, group, waits,
+                                            events, event);
     for (cl_uint d = 0; group && d < dimensions; d++)
         size *= group[d];
     if (size > most_items)
         return CL_INVALID_WORK_GROUP_SIZE;
-    if (next->clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL) ==
-            CL_SUCCESS &&
+    if (known &&
         next->clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local,
                                        &local, NULL) == CL_SUCCESS &&
         local > most_local)
@@ -110,7 +130,7 @@ static cl_int CL_API_CALL
 get_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what, size_t size,
                void *value, size_t *wrote)
 {
-    if (what == CL_KERNEL_WORK_GROUP_SIZE)
+    if (what == CL_KERNEL_WORK_GROUP_SIZE && device != processor)
         SAY(size_t, kernel_items);
     return next->clGetKernelWorkGroupInfo(kernel, device, what, size, value, wrote);
 }
@@ -138,8 +158,10 @@ clInitLayer(cl_uint n, const cl_icd_dispatch *target, cl_uint *count, const cl_i
     most_local = setting("YOKE_FACE_LOCAL", LOCAL);
     integrated = setting("YOKE_FACE_INTEGRATED", 0);
     kernel_items = setting("YOKE_FACE_ANSWER", most_items);
+    beside = setting("YOKE_FACE_BESIDE", 0);
     next = &below;
     table = below;
+    table.clGetDeviceIDs = get_device_ids;
     table.clGetDeviceInfo = get_device_info;
     table.clEnqueueNDRangeKernel = launch;
     table.clGetKernelWorkGroupInfo = get_group_info;

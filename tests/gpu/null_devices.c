@@ -11,7 +11,6 @@
 #include "gpu/null_internal.h"
 
 enum {
-    MOST_DEVICES = 16,
     QUERY_PCI_BUS_INFO_KHR = 0x410F,
     /* of cl_nv_device_attribute_query, which CLBlast asks for */
     CAPABILITY_MAJOR = 0x4000,
@@ -149,7 +148,7 @@ static const null_model models[] = {
      .twice = EXACT},
 };
 
-static struct _cl_device_id devices[MOST_DEVICES];
+static struct _cl_device_id devices[NULL_MOST_DEVICES];
 static cl_uint device_count;
 
 static const null_model *
@@ -170,7 +169,7 @@ list_devices(void)
 
     if (!names || !*names)
         names = "h200";
-    for (size_t length; *(names += strspn(names, " ")) && device_count < MOST_DEVICES;
+    for (size_t length; *(names += strspn(names, " ")) && device_count < NULL_MOST_DEVICES;
          names += length) {
         length = strcspn(names, " ");
         devices[device_count] =

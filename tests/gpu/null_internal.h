@@ -18,7 +18,7 @@
 
 #include "gpu/null.h"
 
-enum { NULL_MOST_ARGUMENTS = 64, NULL_NAME_SIZE = 80 };
+enum { NULL_MOST_DEVICES = 16, NULL_MOST_ARGUMENTS = 64, NULL_NAME_SIZE = 80 };
 
 extern cl_icd_dispatch null_table;
 
@@ -45,7 +45,8 @@ struct _cl_device_id {
 struct _cl_context {
     const cl_icd_dispatch *table;
     atomic_int references;
-    cl_device_id device;
+    cl_device_id devices[NULL_MOST_DEVICES];
+    cl_uint count;
 };
 struct _cl_command_queue {
     const cl_icd_dispatch *table;
@@ -53,8 +54,8 @@ struct _cl_command_queue {
     int number;
     cl_context context;
     cl_device_id device;
-    uint64_t newest; /* the serial number of its newest command */
-    bool computes;   /* it has had kernels */
+    uint64_t newest, flushed; /* the serial number of its newest command, and of what is flushed */
+    bool computes;            /* it has had kernels */
 };
 struct _cl_mem {
     const cl_icd_dispatch *table;
@@ -73,6 +74,7 @@ struct _cl_program {
     atomic_int references;
     int number;
     cl_context context;
+    cl_device_id device; /* for which it was built */
     char *source, *text; /* text: what the preprocessor makes of it */
 };
 struct _cl_kernel {
@@ -92,6 +94,7 @@ struct _cl_event {
     atomic_int references;
     cl_ulong when;
     cl_device_id device;
+    cl_command_queue queue; /* NULL: of the host */
     uint64_t serial;
     bool host;        /* of the host, */
     atomic_bool open; /* which has completed it */

@@ -16,14 +16,15 @@ create_context(const cl_context_properties *properties, cl_uint n, const cl_devi
     cl_context context = calloc(1, sizeof *context);
 
     (void)properties, (void)notify, (void)user;
-    if (!context || n != 1) { /* yoke has a context for each device that has no parts */
+    if (!context || n < 1 || n > NULL_MOST_DEVICES || (n > 1 && null_injected.contexts_of_one)) {
         free(context);
         *error = CL_INVALID_VALUE;
         return NULL;
     }
     context->table = &null_table;
     context->references = 1;
-    context->device = devices[0];
+    context->count = n;
+    memcpy(context->devices, devices, n * sizeof(cl_device_id));
     *error = CL_SUCCESS;
     return context;
 }
@@ -48,9 +49,10 @@ get_context_info(cl_context context, cl_context_info what, size_t size, void *va
 {
     switch (what) {
     case CL_CONTEXT_DEVICES:
-        NULL_SAY(cl_device_id, context->device);
+        return null_answer(context->devices, context->count * sizeof(cl_device_id), size, value,
+                           wrote);
     case CL_CONTEXT_NUM_DEVICES:
-        NULL_SAY(cl_uint, 1);
+        NULL_SAY(cl_uint, context->count);
     default:
         return CL_INVALID_VALUE;
     }
@@ -74,9 +76,13 @@ make_memory(cl_int *error)
 static cl_mem CL_API_CALL
 create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *error)
 {
+    cl_ulong most = 0; /* as OpenCL says it: what the largest device takes */
     cl_mem memory;
 
-    if (!size || size > context->device->model->allocation) {
+    for (cl_uint i = 0; i < context->count; i++)
+        if (context->devices[i]->model->allocation > most)
+            most = context->devices[i]->model->allocation;
+    if (!size || size > most) {
         *error = CL_INVALID_BUFFER_SIZE;
         return NULL;
     }

@@ -134,7 +134,8 @@ build_program(cl_program program, cl_uint n, const cl_device_id *devices, const 
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     bool is_faulty = null_injected.builds > 0 && null_injected.builds-- > 0;
 
-    (void)n, (void)devices, (void)notify, (void)user;
+    (void)notify, (void)user;
+    program->device = n ? devices[0] : program->context->devices[0];
     if (!file)
         return CL_OUT_OF_HOST_MEMORY;
     if (!dump(program, options ? options : "")) {
@@ -145,7 +146,7 @@ build_program(cl_program program, cl_uint n, const cl_device_id *devices, const 
     fclose(file);
     snprintf(command, sizeof command, "%s -E -P -x c -undef",
              compiler && *compiler ? compiler : "cc");
-    add_device(command, sizeof command, program->context->device);
+    add_device(command, sizeof command, program->device);
     add_options(command, sizeof command, options ? options : "");
     snprintf(command + strlen(command), sizeof command - strlen(command), " %s 2>/dev/null", path);
     file = popen(command, "r");
@@ -177,14 +178,15 @@ release_program(cl_program program)
 static cl_int CL_API_CALL
 get_program_info(cl_program program, cl_program_info what, size_t size, void *value, size_t *wrote)
 {
-    (void)program;
+    static const size_t none[NULL_MOST_DEVICES];
+
     switch (what) {
     case CL_PROGRAM_NUM_DEVICES:
-        NULL_SAY(cl_uint, 1);
+        NULL_SAY(cl_uint, program->context->count);
     case CL_PROGRAM_NUM_KERNELS:
         NULL_SAY(size_t, 1);
     case CL_PROGRAM_BINARY_SIZES:
-        NULL_SAY(size_t, 0);
+        return null_answer(none, program->context->count * sizeof none[0], size, value, wrote);
     case CL_PROGRAM_BINARIES: /* CLBlast asks for them even so: nothing is written */
         return CL_SUCCESS;
     default:
@@ -311,7 +313,7 @@ static cl_int CL_API_CALL
 get_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what, size_t size,
                void *value, size_t *wrote)
 {
-    const null_model *model = (device ? device : kernel->program->context->device)->model;
+    const null_model *model = (device ? device : kernel->program->device)->model;
 
     switch (what) {
     case CL_KERNEL_COMPILE_WORK_GROUP_SIZE:

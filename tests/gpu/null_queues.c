@@ -154,6 +154,27 @@ null_count_hasty_view(void)
 
 /* ---- events ---- */
 
+static cl_int CL_API_CALL
+release_queue(cl_command_queue queue)
+{
+    if (NULL_LAST(queue))
+        free(queue);
+    return CL_SUCCESS;
+}
+
+/* A command of a queue must be flushed before another queue waits for its event: some drivers hang
+ * otherwise. */
+static void
+count_unflushed(cl_command_queue queue, cl_uint count, const cl_event *events)
+{
+    pthread_mutex_lock(&lock);
+    for (cl_uint i = 0; i < count; i++)
+        if (events[i]->queue && events[i]->queue != queue &&
+            events[i]->serial > events[i]->queue->flushed)
+            counts.unflushed++;
+    pthread_mutex_unlock(&lock);
+}
+
 static cl_int
 give_event(cl_command_queue queue, cl_event *event)
 {
@@ -169,6 +190,9 @@ give_event(cl_command_queue queue, cl_event *event)
     (*event)->references = 1;
     (*event)->device = queue->device;
     (*event)->serial = queue->newest;
+    (*event)->queue = queue->table ? queue : NULL;
+    if ((*event)->queue)
+        queue->references++;
     (*event)->when = (cl_ulong)now.tv_sec * 1000000000u + (cl_ulong)now.tv_nsec;
     return CL_SUCCESS;
 }
@@ -183,8 +207,11 @@ retain_event(cl_event event)
 static cl_int CL_API_CALL
 release_event(cl_event event)
 {
-    if (NULL_LAST(event))
-        free(event);
+    if (!NULL_LAST(event))
+        return CL_SUCCESS;
+    if (event->queue)
+        release_queue(event->queue);
+    free(event);
     return CL_SUCCESS;
 }
 
@@ -192,7 +219,7 @@ release_event(cl_event event)
 static cl_event CL_API_CALL
 create_user_event(cl_context context, cl_int *error)
 {
-    struct _cl_command_queue none = {.device = context->device};
+    struct _cl_command_queue none = {.device = context->devices[0]};
     cl_event event = NULL;
 
     *error = give_event(&none, &event);
@@ -259,6 +286,9 @@ wait_for_events(cl_uint n, const cl_event *events)
         counts.gpu_waits += events[i]->device->model->type == CL_DEVICE_TYPE_GPU;
     for (cl_uint i = 0; i < n; i++)
         stop |= is_stop(events[i]->device, events[i]->serial);
+    for (cl_uint i = 0; i < n; i++)
+        if (events[i]->queue && events[i]->queue->flushed < events[i]->serial)
+            events[i]->queue->flushed = events[i]->serial;
     counts.stops += stop;
     say("wait %u%s\n", n, stop ? "" : " for what is done");
     pthread_mutex_unlock(&lock);
@@ -294,14 +324,6 @@ retain_queue(cl_command_queue queue)
 }
 
 static cl_int CL_API_CALL
-release_queue(cl_command_queue queue)
-{
-    if (NULL_LAST(queue))
-        free(queue);
-    return CL_SUCCESS;
-}
-
-static cl_int CL_API_CALL
 get_queue_info(cl_command_queue queue, cl_command_queue_info what, size_t size, void *value,
                size_t *wrote)
 {
@@ -320,6 +342,7 @@ flush(cl_command_queue queue)
 {
     pthread_mutex_lock(&lock);
     counts.flushes++;
+    queue->flushed = queue->newest;
     say("flush q%d\n", queue->number);
     pthread_mutex_unlock(&lock);
     return CL_SUCCESS;
@@ -329,6 +352,7 @@ static cl_int CL_API_CALL
 finish(cl_command_queue queue)
 {
     pthread_mutex_lock(&lock);
+    queue->flushed = queue->newest;
     counts.stops += is_stop(queue->device, queue->newest);
     say("finish q%d\n", queue->number);
     pthread_mutex_unlock(&lock);
@@ -364,6 +388,21 @@ say_arguments(cl_kernel kernel)
     }
 }
 
+/* What the kernel of a trial does (memory.c), the only one that is run. */
+static void
+try_memory(cl_command_queue queue, cl_kernel kernel, size_t items)
+{
+    cl_mem memory;
+    cl_uint *words;
+
+    if (null_injected.memories_apart && queue->device != queue->context->devices[0])
+        return;
+    memcpy(&memory, kernel->argument[0].value, sizeof memory);
+    memcpy(&words, &memory->data, sizeof words);
+    for (size_t i = 0; i < items; i++)
+        words[i] = 3 * words[i] + 1;
+}
+
 static cl_int CL_API_CALL
 launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
        const size_t *items, const size_t *group, cl_uint waits, const cl_event *events,
@@ -371,7 +410,8 @@ launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_
 {
     size_t size = 1;
 
-    (void)offset, (void)events;
+    (void)offset;
+    count_unflushed(queue, waits, events);
     for (cl_uint d = 0; d < dimensions; d++) {
         if (!items[d] || (group && (!group[d] || items[d] % group[d])))
             return CL_INVALID_WORK_GROUP_SIZE;
@@ -381,6 +421,8 @@ launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_
     }
     if (size > queue->device->model->group)
         return CL_INVALID_WORK_GROUP_SIZE;
+    if (kernel->program->device != queue->device)
+        return CL_INVALID_PROGRAM_EXECUTABLE;
     if (null_fails(null_injected.launch, kernel->name))
         return null_injected.launch_error;
     if (null_injected.dead)
@@ -388,7 +430,7 @@ launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_
     pthread_mutex_lock(&lock);
     counts.launches++;
     counts.launch_events += event != NULL;
-    counts.lonely += size == 1;
+    counts.lonely += size == 1 && queue->device->model->type == CL_DEVICE_TYPE_GPU;
     queue->computes = true;
     queue->newest = ++serial;
     say("K q%d %s", queue->number, kernel->name);
@@ -401,6 +443,8 @@ launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_
         say_arguments(kernel);
     say("\n");
     pthread_mutex_unlock(&lock);
+    if (strcmp(kernel->name, "yki_try_memory") == 0)
+        try_memory(queue, kernel, items[0]);
     return give_event(queue, event);
 }
 
@@ -443,8 +487,10 @@ moved(char what, cl_command_queue queue, cl_mem memory, size_t size, cl_bool blo
     if (bytes)
         *bytes += size;
     queue->newest = ++serial;
-    if (blocking)
+    if (blocking) {
+        queue->flushed = queue->newest;
         counts.stops += is_stop(queue->device, queue->newest);
+    }
     say("%c q%d m%d %zu w%u%s\n", what, queue->number, memory->number, size, waits,
         blocking ? " blocking" : "");
     pthread_mutex_unlock(&lock);
@@ -462,6 +508,7 @@ enqueue_write(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t of
               const void *from, cl_uint waits, const cl_event *events, cl_event *event)
 {
     hold(waits, events);
+    count_unflushed(queue, waits, events);
     if (null_injected.dead)
         return CL_OUT_OF_RESOURCES;
     if (!lies_inside(memory, offset, size))
@@ -476,7 +523,7 @@ static cl_int CL_API_CALL
 enqueue_read(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t offset, size_t size,
              void *to, cl_uint waits, const cl_event *events, cl_event *event)
 {
-    (void)events;
+    count_unflushed(queue, waits, events);
     if (null_injected.dead)
         return CL_OUT_OF_RESOURCES;
     if (!lies_inside(memory, offset, size))
@@ -491,7 +538,7 @@ static cl_int CL_API_CALL
 enqueue_copy(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_at, size_t to_at,
              size_t size, cl_uint waits, const cl_event *events, cl_event *event)
 {
-    (void)events;
+    count_unflushed(queue, waits, events);
     if (null_injected.dead)
         return CL_OUT_OF_RESOURCES;
     if (!lies_inside(from, from_at, size) || !lies_inside(to, to_at, size))
@@ -531,7 +578,7 @@ static cl_int CL_API_CALL
 enqueue_fill(cl_command_queue queue, cl_mem memory, const void *pattern, size_t pattern_size,
              size_t offset, size_t size, cl_uint waits, const cl_event *events, cl_event *event)
 {
-    (void)events;
+    count_unflushed(queue, waits, events);
     if (null_injected.dead)
         return CL_OUT_OF_RESOURCES;
     if (!lies_inside(memory, offset, size) || !pattern_size || size % pattern_size)
@@ -549,7 +596,8 @@ enqueue_map(cl_command_queue queue, cl_mem memory, cl_bool blocking, cl_map_flag
             size_t offset, size_t size, cl_uint waits, const cl_event *events, cl_event *event,
             cl_int *error)
 {
-    (void)flags, (void)events;
+    (void)flags;
+    count_unflushed(queue, waits, events);
     *error = lies_inside(memory, offset, size) ? CL_SUCCESS : CL_INVALID_VALUE;
     if (*error == CL_SUCCESS)
         *error = moved('M', queue, memory, size, blocking, waits, &counts.maps, NULL, event);
@@ -563,7 +611,8 @@ static cl_int CL_API_CALL
 enqueue_unmap(cl_command_queue queue, cl_mem memory, void *at, cl_uint waits,
               const cl_event *events, cl_event *event)
 {
-    (void)memory, (void)waits, (void)events;
+    (void)memory;
+    count_unflushed(queue, waits, events);
     note_mapped(at, NULL, 0);
     return give_event(queue, event);
 }
@@ -571,7 +620,7 @@ enqueue_unmap(cl_command_queue queue, cl_mem memory, void *at, cl_uint waits,
 static cl_int CL_API_CALL
 enqueue_marker(cl_command_queue queue, cl_uint waits, const cl_event *events, cl_event *event)
 {
-    (void)events;
+    count_unflushed(queue, waits, events);
     pthread_mutex_lock(&lock);
     counts.markers++;
     queue->newest = ++serial;

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "support/devices.h"
 
@@ -24,6 +26,7 @@ static const setup_row setups[] = {
     [TEST_POCL_UNEVEN] = {{POCL, NULL}, "/1+3", "POCL_MAX_PTHREAD_COUNT", "4"},
     [TEST_POCL_QUARTERS] = {{POCL, NULL}, "/4", "POCL_MAX_PTHREAD_COUNT", "4"},
     [TEST_POCL_ROOTS] = {{POCL, POCL}, "", "POCL_DEVICES", "pthread pthread"},
+    [TEST_POCL_BESIDE] = {{POCL, POCL}, "", NULL, NULL},
     [TEST_RUSTICL_SLICES] = {{RUSTICL, NULL}, "/2", "RUSTICL_ENABLE", "llvmpipe"},
     [TEST_POCL_AND_RUSTICL] = {{POCL, RUSTICL}, "", "RUSTICL_ENABLE", "llvmpipe"},
     [TEST_OCLGRIND_SLICES] = {{"Oclgrind", NULL}, "/2", "OCL_ICD_VENDORS", OCLGRIND_ICD},
@@ -72,12 +75,44 @@ compose(test_devices *devices, const setup_row *row, char *selector, size_t size
 }
 
 bool
+test_put_on_face(void)
+{
+    static const char *const settings[][2] = {{"POCL_DEVICES", "pthread pthread"},
+                                              {"YOKE_FACE_BESIDE", "1"},
+                                              {"YOKE_FACE_INTEGRATED", "1"},
+                                              {"YOKE_FACE_GROUP", "64"},
+                                              {"POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable"}};
+    const char *build = getenv("YOKE_BUILDDIR"), *above = getenv("OPENCL_LAYERS");
+    const char *cache = getenv("XDG_CACHE_HOME");
+    char face[4096], text[8192];
+
+    snprintf(face, sizeof face, "%s/tests/gpu/.libs/face.so", build && *build ? build : ".");
+    if (access(face, R_OK) != 0)
+        return false;
+    snprintf(text, sizeof text, "%s%s%s", face, above && *above ? ":" : "", above ? above : "");
+    setenv("OPENCL_LAYERS", text, 1);
+    for (size_t i = 0; i < YKI_COUNT(settings); i++)
+        setenv(settings[i][0], settings[i][1], 1);
+    if (cache && *cache) {
+        snprintf(text, sizeof text, "%s/face", cache);
+        mkdir(cache, 0700);
+        mkdir(text, 0700);
+        setenv("XDG_CACHE_HOME", text, 1);
+    }
+    return true;
+}
+
+bool
 test_devices_find(test_setup setup, test_devices *devices)
 {
     const setup_row *row = &setups[setup];
     yoke_status status;
 
     memset(devices, 0, sizeof *devices);
+    if (setup == TEST_POCL_BESIDE && !test_put_on_face()) {
+        snprintf(devices->missing, sizeof devices->missing, "no GPU face here (tests/gpu/face.c)");
+        return false;
+    }
     if (row->variable)
         setenv(row->variable, row->value, 1);
     status = yoke_context_create(NULL, &devices->context);

@@ -13,11 +13,12 @@
 #include "support/support.h"
 
 typedef enum test_setup {
-    TEST_AS_IS,            /* what the environment and YOKE_TEST_DEVICES say */
-    TEST_POCL_HALVES,      /* two sub-devices of PoCL */
-    TEST_POCL_UNEVEN,      /* one of one unit, one of three */
-    TEST_POCL_QUARTERS,    /* four of one */
-    TEST_POCL_ROOTS,       /* two root devices of PoCL */
+    TEST_AS_IS,         /* what the environment and YOKE_TEST_DEVICES say */
+    TEST_POCL_HALVES,   /* two sub-devices of PoCL */
+    TEST_POCL_UNEVEN,   /* one of one unit, one of three */
+    TEST_POCL_QUARTERS, /* four of one */
+    TEST_POCL_ROOTS,    /* two root devices of PoCL */
+    TEST_POCL_BESIDE,   /* the same, where one says it is an integrated GPU: they have one memory */
     TEST_RUSTICL_SLICES,   /* two slices of one Rusticl device */
     TEST_POCL_AND_RUSTICL, /* one device of each */
     TEST_OCLGRIND_SLICES   /* two slices of the simulator */
@@ -39,6 +40,11 @@ bool test_devices_open(test_setup setup, test_devices *devices);
 /* The same without a selection, which would hold the hardware in this split: the context and
  * `selector` alone. test_devices_close takes it too. */
 bool test_devices_find(test_setup setup, test_devices *devices);
+/* Makes PoCL a processor and an integrated GPU, for a process that has not touched OpenCL: puts the
+ * GPU face (tests/gpu/face.c) below what layer there is. False where it was not built. Groups of
+ * work-items take PoCL's compiler long, so it does not optimise, and what it makes is kept apart.
+ */
+bool test_put_on_face(void);
 /* From here on they pass for devices with memory of their own, as most GPUs have. */
 void test_devices_hide_host_memory(test_devices *devices);
 void test_devices_close(test_devices *devices);

@@ -19,6 +19,7 @@ face-1024      pocl           gpu:0           YOKE_FACE_GROUP=1024 YOKE_FACE_LOC
 face-256       pocl           gpu:0           YOKE_FACE_GROUP=256 YOKE_FACE_LOCAL=32768
 face-64        pocl           gpu:0           YOKE_FACE_GROUP=64 YOKE_FACE_LOCAL=16384
 face-shared    pocl           gpu:0           YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768 YOKE_FACE_INTEGRATED=1
+face-beside    pocl           cpu:0,gpu:0     YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768 YOKE_FACE_INTEGRATED=1 YOKE_FACE_BESIDE=1
 face-pair      pocl           gpu:0,gpu:1     YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768
 face-two       pocl           gpu:0,gpu:1     YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768
 oclgrind       oclgrind       all             OCLGRIND_DATA_RACES=1 OCLGRIND_UNINITIALIZED=1 OCLGRIND_CHECK_API=1 OCLGRIND_BUILD_OPTIONS=-DYKI_LANES_APART

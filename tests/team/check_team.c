@@ -181,6 +181,7 @@ TEAM_SETUP(team_of_the_matrix, TEST_AS_IS, open_setup, check_some(SOME))
 TEAM_SETUP(team_of_halves, TEST_POCL_HALVES, open_setup, check_all())
 TEAM_SETUP(team_of_uneven_parts, TEST_POCL_UNEVEN, open_setup, check_all())
 TEAM_SETUP(team_of_roots, TEST_POCL_ROOTS, open_setup, check_some(SOME))
+TEAM_SETUP(team_of_one_memory, TEST_POCL_BESIDE, open_setup, check_some(2))
 TEAM_SETUP(team_of_two_platforms, TEST_POCL_AND_RUSTICL, open_setup, check_some(2))
 TEAM_SETUP(team_of_slices, TEST_RUSTICL_SLICES, open_setup, check_some(2))
 
@@ -246,6 +247,7 @@ test_suite(void)
     add(suite, "halves", team_of_halves);
     add(suite, "uneven", team_of_uneven_parts);
     add(suite, "roots", team_of_roots);
+    add(suite, "one memory", team_of_one_memory);
     add(suite, "platforms", team_of_two_platforms);
     add(suite, "slices", team_of_slices);
     add(suite, "four", team_of_four);
