@@ -275,11 +275,12 @@ has_gates(void)
     return gates;
 }
 
-/* A thread that opens a gate after it has enqueued what waits for it would wait for ever. */
+/* A thread that opens a gate after it has enqueued what waits for it would wait for ever; and so
+ * would what another queue has to do before the gate opens. */
 START_TEST(a_driver_that_holds_the_host_at_gates_gets_none)
 {
     ck_assert(has_gates());
-    driver->set_faults(&(null_faults){.gates_hold = true});
+    driver->set_faults(&(null_faults){.gates_hold = _i == 0, .gates_hold_queues = _i == 1});
     test_forget_lines();
     ck_assert(!has_gates());
     ck_assert_ptr_nonnull(strstr(test_lines, "waits for sums of gradients"));
@@ -432,7 +433,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, a_plan_fails_where_nothing_is_left, 0, 2);
     tcase_add_test(tcase, what_does_not_fit_is_not_joined);
     tcase_add_test(tcase, a_lost_device_fails);
-    tcase_add_test(tcase, a_driver_that_holds_the_host_at_gates_gets_none);
+    tcase_add_loop_test(tcase, a_driver_that_holds_the_host_at_gates_gets_none, 0, 2);
     tcase_add_test(tcase, short_kernels_are_timed_back_to_back_and_warm);
     tcase_add_loop_test(tcase, what_wisdom_knows_stays_within_noise, 0, 2);
     tcase = test_case(suite, "processor");

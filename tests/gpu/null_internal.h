@@ -56,6 +56,7 @@ struct _cl_command_queue {
     cl_device_id device;
     uint64_t newest, flushed; /* the serial number of its newest command, and of what is flushed */
     bool computes;            /* it has had kernels */
+    bool lost;                /* what is not flushed yet never is */
 };
 struct _cl_mem {
     const cl_icd_dispatch *table;

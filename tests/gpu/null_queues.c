@@ -36,6 +36,7 @@ static struct {
 static uint64_t serial;    /* of the newest command */
 static pthread_t stepping; /* the thread that makes the steps, once there are any */
 static bool steps_begun;
+static cl_event held_by;          /* a gate for which a command waits, and with it every queue */
 static uint64_t step_began, past; /* the newest command before this step, and the one before */
 
 /* ---- counting and telling ---- */
@@ -236,15 +237,47 @@ set_user_event(cl_event event, cl_int status)
     return CL_SUCCESS;
 }
 
-/* As a driver does that takes commands only once they can run. */
 static void
-hold(cl_uint count, const cl_event *events)
+wait_for_gate(cl_event event)
 {
     enum { MICROSECONDS = 100 };
 
+    while (event->host && !atomic_load(&event->open))
+        usleep(MICROSECONDS);
+}
+
+/* As a driver does that takes commands only once they can run; or one that has a single queue below
+ * all of them. */
+static void
+hold(cl_uint count, const cl_event *events)
+{
     for (cl_uint i = 0; i < count && null_injected.gates_hold; i++)
-        while (events[i]->host && !atomic_load(&events[i]->open))
-            usleep(MICROSECONDS);
+        wait_for_gate(events[i]);
+    for (cl_uint i = 0; i < count && null_injected.gates_hold_queues && !held_by; i++)
+        if (events[i]->host) {
+            retain_event(events[i]);
+            held_by = events[i];
+        }
+}
+
+/* Whoever waits for a command waits for the gate, too. */
+static void
+wait_in_line(void)
+{
+    cl_event event = held_by;
+
+    if (!event)
+        return;
+    wait_for_gate(event);
+    held_by = NULL;
+    release_event(event);
+}
+
+/* A command that was not flushed, of a queue that is lost, is never done. */
+static bool
+is_lost(cl_event event)
+{
+    return event->queue && event->queue->lost && event->serial > event->queue->flushed;
 }
 
 static cl_int CL_API_CALL
@@ -265,7 +298,8 @@ get_event_info(cl_event event, cl_event_info what, size_t size, void *value, siz
         asked = event->serial;
         asked_at = serial;
     }
-    done = event->serial <= past || event->serial <= event->device->done || is_another_thread();
+    done = !is_lost(event) &&
+           (event->serial <= past || event->serial <= event->device->done || is_another_thread());
     pthread_mutex_unlock(&lock);
     NULL_SAY(cl_int, done ? CL_COMPLETE : CL_RUNNING);
 }
@@ -340,17 +374,25 @@ get_queue_info(cl_command_queue queue, cl_command_queue_info what, size_t size, 
 static cl_int CL_API_CALL
 flush(cl_command_queue queue)
 {
+    cl_int error = CL_OUT_OF_RESOURCES;
+
     pthread_mutex_lock(&lock);
     counts.flushes++;
-    queue->flushed = queue->newest;
+    queue->lost |= null_injected.flushes > 0 && --null_injected.flushes == 0;
+    if (!queue->lost) {
+        queue->flushed = queue->newest;
+        error = CL_SUCCESS;
+    }
     say("flush q%d\n", queue->number);
     pthread_mutex_unlock(&lock);
-    return CL_SUCCESS;
+    return error;
 }
 
 static cl_int CL_API_CALL
 finish(cl_command_queue queue)
 {
+    if (queue->lost)
+        return CL_OUT_OF_RESOURCES;
     pthread_mutex_lock(&lock);
     queue->flushed = queue->newest;
     counts.stops += is_stop(queue->device, queue->newest);
@@ -523,6 +565,8 @@ static cl_int CL_API_CALL
 enqueue_read(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t offset, size_t size,
              void *to, cl_uint waits, const cl_event *events, cl_event *event)
 {
+    if (blocking)
+        wait_in_line();
     count_unflushed(queue, waits, events);
     if (null_injected.dead)
         return CL_OUT_OF_RESOURCES;
