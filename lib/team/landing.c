@@ -295,14 +295,22 @@ begin(yki_crew *crew, int64_t bucket, landing **out)
     return status;
 }
 
-/* The landing waits for the event, which it takes. */
+/* The landing waits for the event, which it takes; but not for a command that was not flushed, as
+ * it may never be done. */
 static yoke_status
 expect(landing *l, size_t member, yki_event event)
 {
+    yoke_status status;
+
     if (!event.cl)
         return YOKE_OK;
+    status = yki_queue_flush(event.queue);
+    if (status != YOKE_OK) {
+        yki_event_release(&event);
+        return status;
+    }
     l->readings[l->reading_count++] = (reading){event, member};
-    return yki_queue_flush(event.queue);
+    return YOKE_OK;
 }
 
 static yki_wait

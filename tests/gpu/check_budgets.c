@@ -243,6 +243,45 @@ START_TEST(weights_of_their_own_travel)
 }
 END_TEST
 
+/* Whichever flush of a step fails, and the queue with it, the step ends, and so does the trainer.
+ */
+START_TEST(a_queue_that_is_lost_ends_the_step)
+{
+    enum { MOST = 200 };
+    const budget b = {
+        .devices = "h200 h200", .selector = "gpu:0,gpu:1", .model = "mlp", .batch = 64};
+    const null_driver *driver = null_open(b.devices);
+    yoke_feed feeds[2];
+    int n = 1;
+
+    for (bool all = false; !all && n < MOST; n++) {
+        null_counts before, after;
+        yoke_status status;
+        run r = {0};
+
+        start(&b, &r);
+        ck_assert_ptr_nonnull(r.trainer->crew.landings);
+        steps(driver, &b, &r, 1);
+        ASSERT_OK(yoke_trainer_wait(r.trainer));
+        driver->get_counts(&before);
+        driver->set_faults(&(null_faults){.flushes = n});
+        driver->begin_step();
+        yki_tool_batch_feeds(r.model, b.batch, r.image, r.target, feeds);
+        status = yoke_trainer_step(r.trainer, b.batch, feeds, 2, NULL);
+        if (status == YOKE_OK)
+            status = yoke_trainer_wait(r.trainer);
+        driver->get_counts(&after);
+        all = after.flushes - before.flushes < (uint64_t)n;
+        ck_assert_int_eq(status == YOKE_OK, all);
+        driver->set_faults(&(null_faults){.flushes = 0});
+        stop(&r);
+    }
+    printf("# %d flushes of a step failed\n", n - 2);
+    ck_assert_int_gt(n, 8);
+    ck_assert_int_lt(n, MOST);
+}
+END_TEST
+
 /* The trial believes no driver that makes a context of both: it looks at the numbers. What it finds
  * is kept. */
 START_TEST(one_memory_is_tried)
@@ -480,6 +519,7 @@ test_suite(void)
     tcase_add_test(tcase, an_evaluation_takes_the_memory_of_feeds);
     tcase_add_test(tcase, a_device_is_tried_once);
     tcase_add_test(tcase, one_memory_is_tried);
+    tcase_add_test(tcase, a_queue_that_is_lost_ends_the_step);
     tcase_add_loop_test(tcase, weights_of_their_own_travel, 0, 2);
     tcase_add_loop_test(tcase, waits_for_a_gpu_beside_a_processor_sleep, 0, 2);
     tcase_add_test(tcase, the_newest_launch_is_seen_by_who_waits);
