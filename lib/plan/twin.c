@@ -59,8 +59,10 @@ yki_plan_twin(yki_plan *plan, yki_plan *memory, yki_buffer *const *lent, yki_pla
         yki_free(tasks);
         return YOKE_ERROR_OUT_OF_MEMORY;
     }
-    memcpy(values, plan->values, plan->value_count * sizeof *values);
-    memcpy(tasks, plan->tasks, plan->task_count * sizeof *tasks);
+    if (plan->value_count)
+        memcpy(values, plan->values, plan->value_count * sizeof *values);
+    if (plan->task_count)
+        memcpy(tasks, plan->tasks, plan->task_count * sizeof *tasks);
     *twin = *plan;
     twin->weights = yki_weights_retain(plan->weights);
     twin->values = values;
