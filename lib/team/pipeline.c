@@ -275,13 +275,14 @@ ends_of(const yki_pipeline *p, const yki_crew *crew, size_t i, size_t *from, siz
     *to = i < p->crossings ? c[i].to : i - p->crossings;
 }
 
-/* A parameter does not change in a step: one buffer serves all micro-batches. */
+/* A parameter or a constant does not change in a step: one buffer serves all micro-batches. */
 static bool
 is_constant(const yki_pipeline *p, const yki_crew *crew, size_t i)
 {
     const yki_crossing *c = crew->stages->placed.crossings[true].list;
 
-    return i < p->crossings && c[i].node->role == YKI_ROLE_PARAMETER;
+    return i < p->crossings &&
+           (c[i].node->role == YKI_ROLE_PARAMETER || yki_is_constant(c[i].node));
 }
 
 static yoke_status
@@ -435,12 +436,18 @@ fill(yki_pipeline *p, yki_crew *crew)
 yoke_status
 yki_pipeline_create(yki_crew *crew, uint32_t micro_batches)
 {
+    const yki_crossings *all = &crew->stages->placed.crossings[true];
     yki_pipeline *p;
     yoke_status status;
     bool early = false;
 
     for (size_t k = 0; k < crew->count; k++)
         early |= has_early_states(crew->members[k].replica->training);
+    for (size_t i = 0; i < all->count; i++)
+        early |= all->list[i].node->role == YKI_ROLE_STATE && !yki_is_constant(all->list[i].node);
+    if (early)
+        yki_log(YOKE_LOG_INFO, "the stages of the graph compute one after the other, as a "
+                               "micro-batch reads a state that the one before it changes");
     if (early || crew->count < 2)
         return YOKE_OK;
     p = yki_alloc(1, sizeof *p, "a pipeline");
@@ -454,15 +461,27 @@ yki_pipeline_create(yki_crew *crew, uint32_t micro_batches)
     status = fill(p, crew);
     if (status == YOKE_OK && p->width > 1)
         return YOKE_OK;
-    yki_pipeline_destroy(crew);
-    if (!yki_lacks_memory(status))
+    if (!yki_lacks_memory(status)) {
+        yki_pipeline_destroy(crew);
         return status;
+    }
+    (void)yki_crew_finish(crew); /* what a twin has enqueued before memory ran out */
+    yki_pipeline_give_up(crew);
+    return YOKE_OK;
+}
+
+void
+yki_pipeline_give_up(yki_crew *crew)
+{
     yki_log(
         YOKE_LOG_WARNING,
         "the stages of the graph compute one after the other, as there is no memory for several "
         "micro-batches at a time: %s",
         yoke_last_error());
-    return YOKE_OK;
+    for (size_t k = 0; k < crew->count; k++)
+        if (crew->members[k].replica->newest && crew->members[k].replica->newest->twin_of)
+            crew->members[k].replica->newest = crew->members[k].replica->training;
+    yki_pipeline_destroy(crew);
 }
 
 void

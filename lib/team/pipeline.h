@@ -61,6 +61,9 @@ typedef struct yki_pipeline_source {
 yoke_status yki_pipeline_create(yki_crew *crew, uint32_t micro_batches);
 /* Frees it, before the crew. Without one nothing happens. */
 void yki_pipeline_destroy(yki_crew *crew);
+/* The same where memory is short, which the newest error says and a warning repeats. The caller has
+ * waited for the crew. */
+void yki_pipeline_give_up(yki_crew *crew);
 /* Whether the crew has one. */
 bool yki_pipeline_exists(const yki_crew *crew);
 /* Enqueues forward and backward of all micro-batches of a step. */

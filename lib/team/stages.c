@@ -229,16 +229,27 @@ make_crossings(yki_crew *crew, bool training, yki_extents max)
     struct yki_stages *s = crew->stages;
     yki_crossings *all = &s->placed.crossings[training];
 
-    YKI_TRY(yki_find_crossings(crew->graph, training, &s->placed, all));
+    if (all->count == 0) {
+        yoke_status status = yki_find_crossings(crew->graph, training, &s->placed, all);
+
+        if (status != YOKE_OK) {
+            all->count = 0;
+            return status;
+        }
+    }
     for (size_t i = 0; i < all->count; i++) {
         yki_crossing *c = &all->list[i];
 
-        YKI_TRY(find_source(crew, all, i, max));
-        c->target = c->source;
+        if (!c->source)
+            YKI_TRY(find_source(crew, all, i, max));
         if (yki_devices_share(yoke_team_get_device(crew->team, c->from),
-                              yoke_team_get_device(crew->team, c->to)))
+                              yoke_team_get_device(crew->team, c->to))) {
+            c->target = c->source;
             continue;
-        YKI_TRY(make_buffer(s, yoke_team_get_device(crew->team, c->to), c->node, max, &c->target));
+        }
+        if (!c->target)
+            YKI_TRY(
+                make_buffer(s, yoke_team_get_device(crew->team, c->to), c->node, max, &c->target));
         YKI_TRY(make_link(crew, c->from, c->to, yki_buffer_size(c->source)));
     }
     return YOKE_OK;
@@ -388,9 +399,11 @@ make_evaluations(yki_crew *crew, void *unused)
 yoke_status
 yki_crew_make_evaluation(yki_crew *crew)
 {
-    bool first = !crew->members[0].replica->evaluation;
+    bool complete = true;
 
-    if (!first)
+    for (size_t k = 0; k < crew->count; k++)
+        complete &= crew->members[k].replica->evaluation != NULL;
+    if (complete)
         return YOKE_OK;
     if (crew->stages)
         YKI_TRY(make_crossings(crew, false,

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "team/pipeline.h"
 #include "team/sharding.h"
 #include "team/stages.h"
 #include "train/trainer.h"
@@ -349,11 +350,25 @@ run_chunks(evaluation *e, int64_t n, each_chunk each)
     return YOKE_OK;
 }
 
+/* A pipeline has taken memory that was free. Where evaluation needs it, the pipeline ends: one
+ * micro-batch follows the other from then on, with the same bits. A timeline knows its tasks. */
+static yoke_status
+make_evaluation(yoke_trainer *t)
+{
+    yoke_status status = yki_crew_make_evaluation(&t->crew);
+
+    if (!yki_lacks_memory(status) || !yki_pipeline_exists(&t->crew) || t->timeline)
+        return status;
+    YKI_TRY(yki_crew_finish(&t->crew));
+    yki_pipeline_give_up(&t->crew);
+    return yki_crew_make_evaluation(&t->crew);
+}
+
 /* Prepares plans for everything that the graph computes in evaluation, or for one output alone. */
 static yoke_status
 make_plans(yoke_trainer *t, const yoke_node *output)
 {
-    YKI_TRY(yki_crew_make_evaluation(&t->crew));
+    YKI_TRY(make_evaluation(t));
     for (size_t k = 0; k < t->crew.count; k++)
         YKI_TRY(yki_plan_ask(t->crew.members[k].replica->evaluation, &output, output ? 1 : 0));
     return YOKE_OK;

@@ -106,6 +106,17 @@ yki_trainer_loaders_of(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *data
     return make_loaders(t, loaders, dataset, options);
 }
 
+/* The length of sequences for all members: a loader of a member that reads none knows no length. */
+static int64_t
+length_of(const yoke_trainer *t, const yki_loaders *loaders)
+{
+    int64_t length = 0;
+
+    for (size_t k = 0; k < t->crew.count; k++)
+        length = YKI_MAX(length, yki_loader_length(loaders->loaders[k]));
+    return length;
+}
+
 yoke_status
 yki_trainer_load(yoke_trainer *t, yki_loaders *loaders, size_t member, yki_plan *plan,
                  const yki_samples *samples)
@@ -115,7 +126,7 @@ yki_trainer_load(yoke_trainer *t, yki_loaders *loaders, size_t member, yki_plan 
     size_t count = 0;
 
     ahead.ahead = loaders->ahead;
-    t->crew.length = yki_loader_length(loaders->loaders[member]);
+    t->crew.length = length_of(t, loaders);
     for (size_t i = 0; i < t->graph->node_count; i++)
         if (t->graph->nodes[i]->role == YKI_ROLE_INPUT)
             t->inputs[count++] = !loaders->reads || loaders->reads[i]

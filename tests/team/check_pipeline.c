@@ -6,6 +6,7 @@
  * The order of turns alone is checked against the rules that it promises, on random graphs of legs,
  * and against the usual one forward, one backward, on chains.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,6 +207,7 @@ typedef enum net {
     RETURN, /* the loss is where the input was */
     SHARED, /* a parameter of the first place and the last */
     FROZEN, /* the first place has no gradients */
+    CONSTANT, /* all places read a constant of the graph */
     NETS
 } net;
 
@@ -213,7 +215,7 @@ static test_devices devices;
 static char ids[3][sizeof((yoke_device_info){0}.id)];
 static size_t places; /* 2 or 3 */
 static float images[SAMPLES * WIDTH];
-static int32_t labels[SAMPLES];
+static int32_t labels[SAMPLES], row_labels[SAMPLES * WIDTH / 16];
 
 static yoke_node *
 dense(yoke_graph *g, yoke_node *x, int64_t units, const char *name)
@@ -239,8 +241,10 @@ place(yoke_graph *g, size_t at)
 static yoke_node *
 make_layers(yoke_graph *g, net which, yoke_node *x)
 {
-    yoke_node *side = NULL, *w = NULL;
+    yoke_node *side = NULL, *w = NULL, *c = NULL;
 
+    if (which == CONSTANT)
+        c = yoke_constant(g, "scale", yoke_shape(WIDTH), images);
     place(g, 0);
     if (which == IMAGES)
         side = x = block(g, yoke_reshape(g, x, yoke_shape(3, 4, 4)));
@@ -254,6 +258,8 @@ make_layers(yoke_graph *g, net which, yoke_node *x)
     for (size_t i = 1; i < places; i++) {
         place(g, i);
         x = which == IMAGES ? block(g, x) : yoke_tanh(g, dense(g, x, WIDTH, NULL));
+        if (c)
+            x = yoke_mul(g, x, c);
     }
     if (which == IMAGES)
         x = yoke_flatten(g, yoke_dropout(g, yoke_add(g, x, side), 0.25f));
@@ -425,11 +431,173 @@ check_memory_apart(void)
     assert_same((how){.which = RETURN, .micro_batches = 3, .hide_memory = true});
 }
 
+/* ---- sequences ---- */
+
+enum { LENGTH = 12, SHORTER = 8, ROW = 16, ROWS = SAMPLES * WIDTH / ROW / SHORTER };
+
+/* Trains with sequences that are shorter than the graph's, on one device, or with a place for each:
+ * only the first and the last have inputs. */
+static void
+train_sequences(bool apart, bool piped, team_outcome *weights, yoke_result *result)
+{
+    static const char *const names[] = {"first", "second", "third"};
+    const yoke_field fields[] = {
+        {.name = "x", .type = YOKE_F32, .shape = yoke_shape(SHORTER, ROW), .data = images},
+        {.name = "t", .type = YOKE_I32, .shape = yoke_shape(SHORTER), .data = row_labels},
+    };
+    const yoke_trainer_options o = {.optimizer = yoke_adam(0.01f),
+                                    .batch = 8,
+                                    .seed = 5,
+                                    .level = YOKE_PLAN_ESTIMATE,
+                                    .accumulate = 4,
+                                    .no_overlap = !piped};
+    yoke_dataset *dataset;
+    yoke_node *x, *t;
+    yoke_trainer *trainer;
+    yoke_graph *g;
+    yoke_team *team;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    place(g, 0);
+    x = yoke_sequence(g, yoke_input(g, "x", YOKE_F32, yoke_shape(LENGTH, ROW)));
+    for (size_t i = 0; i < places; i++) {
+        place(g, i);
+        x = yoke_attention(g, dense(g, x, 3 * ROW, NULL), NULL,
+                           &(yoke_attention_options){.heads = 2, .causal = true});
+        x = yoke_tanh(g, dense(g, x, ROW, NULL));
+    }
+    t = yoke_sequence(g, yoke_target(g, "t", YOKE_I32, yoke_shape(LENGTH)));
+    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, dense(g, x, CLASSES, NULL), t, NULL));
+    ASSERT_OK(yoke_graph_status(g));
+    ASSERT_OK(yoke_team_create(devices.context, apart ? devices.selector : ids[0], NULL, &team));
+    for (size_t k = 0; k < places; k++)
+        ASSERT_OK(yoke_team_bind_place(team, names[k], ids[apart ? k : 0]));
+    ASSERT_OK(yoke_trainer_create(team, g, &o, &trainer));
+    ck_assert_int_eq(yki_pipeline_exists(&trainer->crew), piped);
+    ASSERT_OK(yoke_dataset_create(ROWS, fields, 2, NULL, &dataset));
+    ASSERT_OK(yoke_trainer_fit(trainer, dataset, NULL, &(yoke_fit_options){.epochs = 1}));
+    ASSERT_OK(team_read(trainer, weights));
+    ASSERT_OK(yoke_trainer_evaluate(trainer, dataset, result));
+    yoke_trainer_destroy(trainer);
+    yoke_dataset_destroy(dataset);
+    yoke_team_destroy(team);
+    yoke_graph_destroy(g);
+}
+
+static void
+check_sequences(void)
+{
+    team_outcome whole, behind, piped;
+    yoke_result results[3];
+
+    for (size_t i = 0; i < YKI_COUNT(row_labels); i++)
+        row_labels[i] = (int32_t)draw(CLASSES);
+    train_sequences(false, false, &whole, &results[0]);
+    train_sequences(true, false, &behind, &results[1]);
+    train_sequences(true, true, &piped, &results[2]);
+    ck_assert(team_same_bits(&behind, &piped));
+    ck_assert_msg(results[1].loss == results[2].loss, "%.9g and %.9g", results[1].loss,
+                  results[2].loss);
+    ck_assert_msg(fabs(results[0].loss - results[2].loss) < 1e-5, "%.9g on one device, %.9g apart",
+                  results[0].loss, results[2].loss);
+    team_free(&whole);
+    team_free(&behind);
+    team_free(&piped);
+}
+
+/* ---- memory ---- */
+
+static yoke_trainer *
+make_limited(const char *selector, bool piped)
+{
+    static const char *const names[] = {"first", "second"};
+    const yoke_trainer_options o = {.optimizer = yoke_adam(0.01f),
+                                    .batch = 16 * SAMPLES,
+                                    .level = YOKE_PLAN_ESTIMATE,
+                                    .accumulate = 2,
+                                    .no_overlap = !piped};
+    yoke_device_info info;
+    yoke_node *x, *target;
+    yoke_trainer *t;
+    yoke_graph *g;
+    yoke_team *team;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    place(g, 0);
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(WIDTH));
+    for (size_t i = 0; i < 2; i++) {
+        place(g, i);
+        for (int layer = 0; layer < 3; layer++)
+            x = yoke_tanh(g, dense(g, x, 1024, NULL));
+    }
+    target = yoke_target(g, "target", YOKE_I32, yoke_shape());
+    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, x, target, NULL));
+    ASSERT_OK(yoke_team_create(devices.context, selector, NULL, &team));
+    for (size_t k = 0; k < 2; k++) {
+        ASSERT_OK(yoke_device_get_info(yoke_team_get_device(team, k), &info));
+        ASSERT_OK(yoke_team_bind_place(team, names[k], info.id));
+    }
+    ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
+    yoke_graph_destroy(g);
+    yoke_team_destroy(team);
+    return t;
+}
+
+/* Trains before and after an evaluation. */
+static void
+train_limited(yoke_trainer *t, bool piped, team_outcome *weights, yoke_result *result)
+{
+    const yoke_field fields[] = {
+        {.name = "x", .type = YOKE_F32, .shape = yoke_shape(WIDTH), .data = images},
+        {.name = "target", .type = YOKE_I32, .shape = yoke_shape(), .data = labels},
+    };
+    yoke_feed feeds[2] = {yoke_feed_f32("x", images, SAMPLES * WIDTH),
+                          yoke_feed_i32("target", labels, SAMPLES)};
+    yoke_dataset *dataset;
+
+    ck_assert_int_eq(yki_pipeline_exists(&t->crew), piped);
+    ASSERT_OK(yoke_dataset_create(SAMPLES, fields, 2, NULL, &dataset));
+    for (int i = 0; i < 4; i++) {
+        ASSERT_OK(yoke_trainer_step(t, SAMPLES, feeds, 2, NULL));
+        if (i == 1)
+            ASSERT_OK(yoke_trainer_evaluate(t, dataset, result));
+    }
+    ck_assert(!yki_pipeline_exists(&t->crew));
+    ASSERT_OK(team_read(t, weights));
+    yoke_trainer_destroy(t);
+    yoke_dataset_destroy(dataset);
+}
+
+/* The pipeline of the first device takes memory that is free, and gives it back to an evaluation,
+ * which needs it. */
+static void
+check_evaluation(void)
+{
+    yoke_trainer *t = make_limited(devices.selector, true);
+    team_outcome piped, behind;
+    yoke_result results[2];
+    yoke_memory_usage usage;
+    char selector[3 * sizeof ids[0]];
+
+    ASSERT_OK(yoke_device_get_memory(yoke_team_get_device(t->team, 0), &usage));
+    yoke_trainer_destroy(t);
+    snprintf(selector, sizeof selector, "%s@%lluB,%s", ids[0],
+             (unsigned long long)(usage.used + 50000), ids[1]);
+    train_limited(make_limited(selector, true), true, &piped, &results[0]);
+    train_limited(make_limited(selector, false), false, &behind, &results[1]);
+    ck_assert(team_same_bits(&piped, &behind));
+    ck_assert(results[0].loss == results[1].loss);
+    team_free(&piped);
+    team_free(&behind);
+}
+
 TEAM_SETUP(of_the_matrix, TEST_AS_IS, open_setup, check_nets(false))
 TEAM_SETUP(on_halves, TEST_POCL_HALVES, open_setup, check_nets(true))
 TEAM_SETUP(on_quarters, TEST_POCL_QUARTERS, open_setup, check_nets(true))
 TEAM_SETUP(on_two_platforms, TEST_POCL_AND_RUSTICL, open_setup, check_nets(false))
 TEAM_SETUP(on_slices, TEST_RUSTICL_SLICES, open_setup, check_nets(false))
+TEAM_SETUP(sequences_on_quarters, TEST_POCL_QUARTERS, open_setup, check_sequences())
+TEAM_SETUP(memory_for_an_evaluation, TEST_POCL_HALVES, open_setup, check_evaluation())
 TEAM_SETUP(with_memory_of_their_own, TEST_POCL_ROOTS, open_setup, check_memory_apart())
 
 Suite *
@@ -448,5 +616,7 @@ test_suite(void)
     tcase_add_test(tc, on_two_platforms);
     tcase_add_test(tc, on_slices);
     tcase_add_test(tc, with_memory_of_their_own);
+    tcase_add_test(tc, sequences_on_quarters);
+    tcase_add_test(tc, memory_for_an_evaluation);
     return suite;
 }
