@@ -128,6 +128,7 @@ wanted() {
     1:oclgrind:tests/op/check_attention | 1:oclgrind:tests/op/check_canonical) return 1 ;;
     1:face:tests/op/check_attention | 1:face:tests/op/check_canonical) return 1 ;;
     1:oclgrind:tests/device/check_program | 1:rusticl:tests/device/check_program) return 1 ;;
+    1:oclgrind:tests/device/check_sources | 1:rusticl:tests/device/check_sources) return 1 ;;
     esac
     case $name:$program in
     *:tests/gpu/*) return 1 ;; # has a driver of its own
@@ -176,6 +177,7 @@ wanted() {
     pocl:tests/zoo/* | pocl-uneven:tests/zoo/* | two-platforms:tests/zoo/*) return 1 ;;
     # It compiles every kernel anew, which takes minutes: make check did on PoCL.
     pocl*:tests/device/check_program | two-platforms:tests/device/check_program) return 1 ;;
+    pocl*:tests/device/check_sources | two-platforms:tests/device/check_sources) return 1 ;;
     # Of the kernels each platform has a row of its own.
     two-platforms:tests/device/check_*kernels) return 1 ;;
     # make check has sub-devices in its teams, so of halves it is enough that the pieces fit, unless
