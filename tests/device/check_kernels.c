@@ -203,17 +203,6 @@ END_TEST
 
 /* ---- granules in narrower integers: the same weights ---- */
 
-/* The random word of an element. */
-static uint32_t
-random_word(uint32_t element, const uint32_t keys[2])
-{
-    uint32_t x = element * 0x9e3779b1u ^ keys[0];
-
-    x = (x ^ x >> 16) * 0x7feb352du ^ keys[1];
-    x = (x ^ x >> 15) * 0x846ca68bu;
-    return x ^ x >> 16;
-}
-
 /* An element in units: what is behind a unit is compared with a random number of as many bits, at
  * most 31. */
 static int32_t

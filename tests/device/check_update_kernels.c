@@ -137,6 +137,21 @@ one_step(const optimizer_case *c, const part *of, double g, double *p, double *m
     }
 }
 
+/* Passes what the optimizer is given last, and runs the update. */
+static void
+launch_update(call *run, const optimizer_case *c)
+{
+    pass_float(run, c->clip_value);
+    pass_float(run, c->arguments[0]);
+    if (strcmp(c->kernel, "yki_sgd") != 0) {
+        pass_float(run, c->arguments[1]);
+        pass_float(run, c->arguments[2]);
+    }
+    if (c->integer >= 0)
+        pass_int(run, c->integer);
+    launch(run, 5);
+}
+
 static void
 optimize(const optimizer_case *c, uint32_t good)
 {
@@ -169,15 +184,7 @@ optimize(const optimizer_case *c, uint32_t good)
     pass_buffer(&run, segments_of(c->vector, &vectors));
     pass_int(&run, PARTS);
     pass_int(&run, vectors);
-    pass_float(&run, c->clip_value);
-    pass_float(&run, c->arguments[0]);
-    if (strcmp(c->kernel, "yki_sgd") != 0) {
-        pass_float(&run, c->arguments[1]);
-        pass_float(&run, c->arguments[2]);
-    }
-    if (c->integer >= 0)
-        pass_int(&run, c->integer);
-    launch(&run, 5);
+    launch_update(&run, c);
     expect(operands[0], p, COUNT, "value");
     expect(operands[2], dm, COUNT, "m");
     expect(operands[3], dv, COUNT, "v");
@@ -217,16 +224,6 @@ draw_keys(uint32_t keys[2])
 
     yki_philox(&counter[1], drawn_of, words);
     memcpy(keys, words, 2 * sizeof *keys);
-}
-
-static uint32_t
-random_word(uint32_t element, const uint32_t keys[2])
-{
-    uint32_t x = element * 0x9e3779b1u ^ keys[0];
-
-    x = (x ^ x >> 16) * 0x7feb352du ^ keys[1];
-    x = (x ^ x >> 15) * 0x846ca68bu;
-    return x ^ x >> 16;
 }
 
 /* A number with the chance of a random 16 bits that it is rounded up. */
@@ -292,15 +289,7 @@ run_small(const optimizer_case *c, yki_buffer *const operands[4], float inverse_
     pass_buffer(&run, table);
     pass_int(&run, rows);
     pass_int(&run, vectors);
-    pass_float(&run, c->clip_value);
-    pass_float(&run, c->arguments[0]);
-    if (strcmp(c->kernel, "yki_sgd") != 0) {
-        pass_float(&run, c->arguments[1]);
-        pass_float(&run, c->arguments[2]);
-    }
-    if (c->integer >= 0)
-        pass_int(&run, c->integer);
-    launch(&run, 5);
+    launch_update(&run, c);
 }
 
 /* One bit of RMSprop's m may follow from a quotient or a root that is rounded otherwise. */

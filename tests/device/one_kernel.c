@@ -105,3 +105,13 @@ expect(yki_buffer *got, const double *wanted, size_t count, const char *what)
                       "%s %zu: %.9g instead of %.9g", what, i, (double)values[i], wanted[i]);
     free(values);
 }
+
+uint32_t
+random_word(uint32_t element, const uint32_t keys[2])
+{
+    uint32_t x = element * 0x9e3779b1u ^ keys[0];
+
+    x = (x ^ x >> 16) * 0x7feb352du ^ keys[1];
+    x = (x ^ x >> 15) * 0x846ca68bu;
+    return x ^ x >> 16;
+}

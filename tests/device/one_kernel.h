@@ -35,6 +35,8 @@ void launch(call *c, size_t groups);
 
 /* 64 different values, over and over. */
 void ramp(float *values, size_t count, float from, float step);
+/* The random word of an element, as clkernels/random_words.cl makes it. */
+uint32_t random_word(uint32_t element, const uint32_t keys[2]);
 /* Fails unless the floats are the wanted ones but for rounding; `what` names them. */
 void expect(yki_buffer *got, const double *wanted, size_t count, const char *what);
 
