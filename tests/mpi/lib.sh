@@ -244,7 +244,7 @@ lost() {
     [ "$ends" = unsaid ] ||
         grep -qE "^$own: .*rank $who (\\(|of)|process rank $who with PID|BAD TERMINATION" "$work/output" ||
         fail "-n $*: nobody names rank $who"
-    others=$(grep "^$own: " "$work/output" | grep -oE '\<ranks? [0-9]+' | grep -vE " $who\$")
+    others=$(grep -a "^$own: " "$work/output" | grep -oE '\<ranks? [0-9]+' | grep -vE " $who\$")
     [ -z "$others" ] || fail "-n $*: names $others"
 }
 
@@ -262,6 +262,7 @@ aside() {
         mkdir -p "$work"
         ln -s "$program" "$work/${program##*/}"
         program=$work/${program##*/}
+        own_memory
         failures=0
         "$@" >"$work/log" 2>&1
         echo $failures >"$work/failures"

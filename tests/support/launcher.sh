@@ -3,6 +3,15 @@
 # launcher.sh - the environment in which mpirun starts ranks of the tests: more ranks than
 # processors, not bound to them, as root too. To be read by a script; $work is a folder of its own.
 
+# Ranks of Open MPI share memory in files of $work, which no other launch may use at the same time: their
+# names hold 16 bits of a hash, and who finds the name of another job writes into its memory (docs/drivers.md).
+own_memory() {
+    OMPI_MCA_btl_sm_backing_directory=$work OMPI_MCA_btl_vader_backing_directory=$work
+    OMPI_MCA_osc_sm_backing_directory=$work
+    export OMPI_MCA_btl_sm_backing_directory OMPI_MCA_btl_vader_backing_directory OMPI_MCA_osc_sm_backing_directory
+}
+own_memory
+
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 OMPI_MCA_btl_base_warn_component_unused=0 OMPI_MCA_mpi_yield_when_idle=1
