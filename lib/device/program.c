@@ -39,6 +39,8 @@
 enum { LOG_SIZE = 6000 };
 /* Seconds of compiling between two lines of the log. */
 #define REPORT_EVERY 2.0
+/* The part of a build's time that a thread works if it only waits for a compiler. */
+#define IDLE 0.002
 
 static atomic_uint_fast64_t builds;
 
@@ -238,19 +240,19 @@ report(const request *want)
             space->root->context->cache_dir ? "later runs find them" : "there is no cache");
 }
 
-/* Gives the seconds since `wall` and, of the processor, since `cpu`. */
+/* Gives the seconds since `wall` and, of the processor for this thread, since `cpu`. */
 static void
 take_times(double *wall, double *cpu)
 {
     struct timespec t = {0};
 
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     *cpu = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec - *cpu;
     *wall = yki_now() - *wall;
 }
 
-/* *seconds are what the compiler worked: other work of the machine does not count, unless it seems
- * to work in another process. */
+/* *seconds are what the compiler worked: other work of the machine does not count. If this thread
+ * did next to nothing, a compiler elsewhere did the work. */
 static yoke_status
 build_source(const request *want, cl_program *program, double *seconds)
 {
@@ -273,7 +275,7 @@ build_source(const request *want, cl_program *program, double *seconds)
         return status;
     }
     take_times(&wall, &cpu);
-    *seconds = cpu < 0.1 * wall ? wall : YKI_MIN(cpu, wall);
+    *seconds = cpu < IDLE * wall ? wall : YKI_MIN(cpu, wall);
     want->space->compiled.count++;
     want->space->compiled.seconds += wall;
     yki_log(YOKE_LOG_DEBUG, "%s compiled for %s in %.3f s (%s)", want->name, want->space->layout,

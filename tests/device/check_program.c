@@ -7,9 +7,12 @@
  * builds faster, and each of them is counted.
  */
 #include <dirent.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -289,6 +292,48 @@ START_TEST(dear_binaries_are_never_asked_for)
 }
 END_TEST
 
+/* Makes a process that stops its parent most of the time, as if the machine were busy, until *over.
+ */
+static pid_t
+start_disturber(atomic_bool *over)
+{
+    const struct timespec stopped = {0, 40000000}, runs = {0, 3000000};
+    const pid_t parent = getpid(), child = fork();
+
+    ck_assert_int_ge(child, 0);
+    if (child > 0)
+        return child;
+    while (!atomic_load(over) && kill(parent, SIGSTOP) == 0) {
+        nanosleep(&stopped, NULL);
+        kill(parent, SIGCONT);
+        nanosleep(&runs, NULL);
+    }
+    _exit(0);
+}
+
+/* A build from the driver's own cache that takes long because the machine is busy. */
+START_TEST(a_busy_machine_asks_for_nothing)
+{
+    atomic_bool *over =
+        mmap(NULL, sizeof *over, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t child;
+
+    if (!strstr(first_root()->info.platform, "Portable Computing"))
+        TEST_NOT_HERE("it has no cache of its own");
+    ck_assert_ptr_ne(over, MAP_FAILED);
+    ASSERT_OK(yki_program_set_asking(first_device(), 1));
+    ck_assert_uint_eq(pair_builds(25), 1);
+    reopen(test_selector());
+    child = start_disturber(over);
+    ck_assert_uint_eq(pair_builds(25), 1);
+    atomic_store(over, true);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    reopen(test_selector());
+    ck_assert_msg(pair_builds(25) == 1, "a binary was asked for: %s", scratch_log());
+    munmap(over, sizeof *over);
+}
+END_TEST
+
 /* One entry serves a device and its parts, be they sub-devices or slices. */
 START_TEST(parts_share)
 {
@@ -558,6 +603,7 @@ test_suite(void)
     tcase_add_checked_fixture(cold, set_up_cold, tear_down);
     tcase_add_test(cold, long_compiling);
     tcase_add_test(cold, dear_binaries_are_never_asked_for);
+    tcase_add_test(cold, a_busy_machine_asks_for_nothing);
     tcase_add_checked_fixture(processes, scratch_set_up, scratch_tear_down);
     tcase_set_timeout(processes, 300); /* 32 processes, which a machine may have to run in turn */
     tcase_add_test(processes, many_processes);
