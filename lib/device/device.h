@@ -150,6 +150,9 @@ yoke_status yki_queue_flush(yki_queue *queue);
 /* Waits for all that is enqueued. The queue keeps the first error of an enqueued command until a
  * wait returns it, here or in yki_event_wait; it is returned once and names the device. */
 yoke_status yki_queue_finish(yki_queue *queue);
+/* Whether a command of the queue has failed, as far as waits have told, or a wait for all of them.
+ * Nobody then knows what those behind it have done. */
+bool yki_queue_has_failed(yki_queue *queue);
 yoke_device *yki_queue_device(const yki_queue *queue);
 /* From now on, a wait for an event of the device sleeps and asks, instead of waiting in the driver:
  * some drivers of GPUs spin there, on a core that a processor of the team needs. A wait may take
@@ -176,6 +179,9 @@ yoke_status yki_event_outlast(const yki_event *event);
 /* Asks, without waiting, whether the command is complete or has failed. It must have been flushed.
  * A zeroed event is complete. */
 yoke_status yki_event_is_complete(const yki_event *event, bool *complete);
+/* Asks, without waiting, whether the command is complete and has not failed. A zeroed event is not.
+ */
+bool yki_event_has_succeeded(const yki_event *event);
 /* Writes start and end in nanoseconds on the device's clock. The queue must be timed and the
  * command complete. */
 yoke_status yki_event_times(const yki_event *event, uint64_t *start, uint64_t *end);

@@ -410,12 +410,27 @@ yki_queue_finish(yki_queue *queue)
     error = wait_for_all(queue, &call);
     YKI_TRY(settle_and_report(queue));
     /* An error of a command was just reported, or by an earlier wait. */
-    if (error != CL_SUCCESS && error != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+    if (error != CL_SUCCESS && error != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) {
+        pthread_mutex_lock(&queue->lock);
+        queue->unfinished = true;
+        pthread_mutex_unlock(&queue->lock);
         return yki_cl_fail(error, call, queue->device, "waiting for enqueued work");
+    }
     pthread_mutex_lock(&queue->lock);
     queue->flushed = YKI_MAX(queue->flushed, newest);
     pthread_mutex_unlock(&queue->lock);
     return YOKE_OK;
+}
+
+bool
+yki_queue_has_failed(yki_queue *queue)
+{
+    bool failed;
+
+    pthread_mutex_lock(&queue->lock);
+    failed = queue->failed_count > 0 || queue->unfinished;
+    pthread_mutex_unlock(&queue->lock);
+    return failed;
 }
 
 void
@@ -542,6 +557,17 @@ yki_event_is_complete(const yki_event *event, bool *complete)
         YKI_TRY(event_state(event->queue, event->cl, &state));
     *complete = state <= CL_COMPLETE;
     return YOKE_OK;
+}
+
+bool
+yki_event_has_succeeded(const yki_event *event)
+{
+    cl_int state = CL_COMPLETE + 1;
+
+    return event->cl &&
+           clGetEventInfo(event->cl, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state,
+                          NULL) == CL_SUCCESS &&
+           state == CL_COMPLETE;
 }
 
 yoke_status

@@ -50,7 +50,8 @@ struct yki_queue {
     size_t pending_first, pending_count, pending_capacity;
     cl_event *failed; /* kept until the queue is destroyed: see settle in queue.c */
     size_t failed_count, failed_capacity;
-    cl_int error; /* of the first failed command, until a wait returns it; CL_SUCCESS: none */
+    bool unfinished; /* a wait for all of it failed */
+    cl_int error;    /* of the first failed command, until a wait returns it; CL_SUCCESS: none */
     const char *error_verb;
     char error_name[YKI_NAME_LENGTH];
 };

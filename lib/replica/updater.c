@@ -96,6 +96,12 @@ yki_updater_wants_norm(const yki_updater *u)
     return u->options.clip_norm > 0;
 }
 
+bool
+yki_updater_has_begun(const yki_updater *u)
+{
+    return u->next > 0;
+}
+
 /* Whether the update's kernels find the count of the loss themselves. The count has a launch of its
  * own if the norms need it before the update, or if there is no segment. */
 static bool

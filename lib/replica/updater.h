@@ -51,6 +51,8 @@ yoke_status yki_updater_enqueue_norm(yki_updater *updater, size_t bucket);
  * on where it stopped: another queue can complete an update. For another kind of device it first
  * makes its launches anew, which may compile. */
 yoke_status yki_updater_enqueue_updates(yki_updater *updater, yki_queue *queue);
+/* Whether a part of the second half was enqueued, and the rest was not. */
+bool yki_updater_has_begun(const yki_updater *updater);
 /* Whether the update clips by norm, so that owners have to exchange their norms. */
 bool yki_updater_wants_norm(const yki_updater *updater);
 /* The size of norm_parts, in floats. */

@@ -612,9 +612,14 @@ yoke_status yki_crew_granules(yki_crew *crew, float rate_factor);
 /* Sums the gradients that are not summed yet, waits for those that are exchanged through the host,
  * and enqueues the update. All processes call it. */
 yoke_status yki_crew_update(yki_crew *crew);
-/* After a failure: completes an update that was enqueued for some devices only, on other queues of
- * the same memory. Waits. Returns false if no update was under way or it cannot be completed. */
+/* After a failure, when all queues have been waited for: completes an update that was enqueued for
+ * some devices only, on other queues of the same memory. Waits. Returns false if no update was
+ * under way or it cannot be completed; crew->torn then says whether a part of it was enqueued. Only
+ * groups from which weights are read count. */
 bool yki_crew_complete_update(yki_crew *crew);
+/* Likewise: whether something has failed that was enqueued for such a group. Updates whose end
+ * nobody has seen may then be missing. */
+bool yki_crew_has_failed(const yki_crew *crew);
 /* Ends a pass that makes no update: waits for buckets under way and for all queues. All processes
  * call it. */
 yoke_status yki_crew_settle(yki_crew *crew);

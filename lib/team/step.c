@@ -506,18 +506,58 @@ update_somehow(yki_crew *crew, yki_member *m)
     return status;
 }
 
+/* Whether something that was enqueued for the group has failed. Then gradients or updates may be
+ * missing, and nobody can tell which. */
+static bool
+has_failed(const yki_crew *crew, size_t group)
+{
+    for (size_t i = 0; i < crew->groups[group].count; i++) {
+        const yki_member *m = yki_crew_in_group(crew, group, i);
+        yki_queue *queues[] = {m->replica->queue, m->side, m->back};
+
+        for (size_t q = 0; q < YKI_COUNT(queues); q++)
+            if (queues[q] && yki_queue_has_failed(queues[q]))
+                return true;
+    }
+    return false;
+}
+
+/* Whether weights are read from this group: all have the same, or each has a part. */
+static bool
+is_read(const yki_crew *crew, size_t group)
+{
+    return group == 0 || crew->stages || crew->sharding.weights;
+}
+
+bool
+yki_crew_has_failed(const yki_crew *crew)
+{
+    for (size_t g = 0; g < crew->group_count; g++)
+        if (is_read(crew, g) && has_failed(crew, g))
+            return true;
+    return false;
+}
+
 bool
 yki_crew_complete_update(yki_crew *crew)
 {
-    bool complete = true;
+    bool complete = true, begun = false;
 
     if (!crew->updating)
         return false;
-    for (size_t k = 0; k < crew->count; k++)
-        complete &= update_somehow(crew, &crew->members[k]) == YOKE_OK;
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+        const bool done = !has_failed(crew, m->group) && update_somehow(crew, m) == YOKE_OK;
+
+        if (!is_read(crew, m->group))
+            continue;
+        complete &= done;
+        begun |= m->is_committed || yki_updater_has_begun(m->replica->updater);
+    }
+    complete &= !yki_crew_has_failed(crew);
     crew->updating = !complete;
-    if (crew->sharding.weights) /* no part waits for those of others */
-        crew->torn = !complete;
+    if (!crew->sharding.ranges || crew->sharding.weights) /* no part waits for those of others */
+        crew->torn = begun && !complete;
     return complete;
 }
 

@@ -34,7 +34,7 @@ yki_trainer_is_whole(yoke_trainer *t, const char *function)
     if (t->crew.torn)
         return yki_fail(YOKE_ERROR_STATE,
                         "%s: a part of this process's weights is of another state, because a "
-                        "failure came while "
+                        "failure came in an update, or while "
                         "shards or averages were exchanged: %s; go on from a checkpoint",
                         function, t->failure.detail ? t->failure.detail : "?");
     if (t->crew.sharding.weights && t->crew.comm && t->failure.status != YOKE_OK)
@@ -81,6 +81,26 @@ blame(yoke_trainer *t, yoke_status status, size_t *at, char **why)
     return one;
 }
 
+/* Notes that a device which has all weights has done all up to the results of a step. Other devices
+ * of its memory may still update weights; they have done that when the next results are there. */
+static void
+note_results(yoke_trainer *t, const yki_flight *flight)
+{
+    const bool alone = !t->crew.stages && t->crew.groups[0].count == 1;
+
+    t->completed = YKI_MAX(t->completed, flight->step - !alone);
+}
+
+/* Says whether updates that were enqueued may not be done, though no call has failed for that. */
+static bool
+lacks_updates(yoke_trainer *t)
+{
+    for (size_t i = 0; i < YKI_FLIGHT; i++)
+        if (t->flights[i].busy && yki_event_has_succeeded(&t->flights[i].read))
+            note_results(t, &t->flights[i]);
+    return t->step > t->completed && yki_crew_has_failed(&t->crew);
+}
+
 /* Waits for all devices, completes an update that was begun, and sets a detail that names device
  * and step. The other processes are told. */
 yoke_status
@@ -100,6 +120,7 @@ yki_trainer_failed(yoke_trainer *t, yoke_status status)
     } else if (yki_crew_complete_update(&t->crew)) {
         t->step++;
     }
+    t->crew.torn |= lacks_updates(t);
     device = yoke_team_get_device(t->crew.team, at);
     yki_free(t->failure.detail);
     t->failure.detail =
@@ -178,6 +199,8 @@ land(yoke_trainer *t, yki_flight *flight)
     t->crew.at = t->crew.home;
     status = yki_event_wait(&flight->read);
     yki_event_release(&flight->read);
+    if (status == YOKE_OK)
+        note_results(t, flight);
     /* The first error is told. After it yki_trainer_failed waits for all. */
     for (size_t k = 0; k < t->crew.count; k++) {
         if (status == YOKE_OK) {
@@ -189,7 +212,6 @@ land(yoke_trainer *t, yki_flight *flight)
     flight->busy = false;
     YKI_TRY(status);
     YKI_TRY(yki_landings_check(&t->crew, flight->step));
-    t->completed = flight->step;
     YKI_TRY(tell_times(t, flight));
     yki_span_end(t->crew.host_track, begin, "wait for step", flight->step);
     yki_timeline_count(t, flight);
@@ -568,7 +590,10 @@ yoke_trainer_wait(yoke_trainer *t)
     status = settle(t, 0);
     if (status == YOKE_OK)
         status = yki_crew_finish(&t->crew);
-    return status == YOKE_OK ? YOKE_OK : yki_trainer_failed(t, status);
+    if (status != YOKE_OK)
+        return yki_trainer_failed(t, status);
+    t->completed = t->step;
+    return YOKE_OK;
 }
 
 void

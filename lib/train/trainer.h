@@ -91,11 +91,11 @@ struct yoke_trainer {
     yoke_schedule schedule;
     bool has_schedule;
     yki_flight flights[YKI_FLIGHT];
-    int64_t step; /* of the newest step that is enqueued */
-    int64_t completed;
-    int64_t *counts; /* of the micro-batch being enqueued, by device of the whole crew */
-    double *seconds; /* that a completed step took, by device of the whole team */
-    float *told;     /* the same as floats, then those of every process */
+    int64_t step;      /* of the newest step that is enqueued */
+    int64_t completed; /* the newest step whose update is known to be done where weights are read */
+    int64_t *counts;   /* of the micro-batch being enqueued, by device of the whole crew */
+    double *seconds;   /* that a completed step took, by device of the whole team */
+    float *told;       /* the same as floats, then those of every process */
     struct {
         yoke_status status;
         char *detail;
@@ -179,8 +179,8 @@ yoke_status yki_trainer_trains(yoke_trainer *trainer, const char *function);
 /* Reads a parameter or state, wherever it is. If it is divided, all processes call it. No step is
  * under way. */
 yoke_status yki_trainer_read_weight(yoke_trainer *trainer, const yki_weight *weight, float *values);
-/* Fails if a failure came in the midst of an exchange of shards, or of weights and averages: then a
- * part of the weights here is of another state. */
+/* Fails if a failure came in an update that could not be completed, or in the midst of an exchange
+ * of shards, or of weights and averages: then a part of the weights here is of another state. */
 yoke_status yki_trainer_is_whole(yoke_trainer *trainer, const char *function);
 /* Ends training after a failure in a step or an evaluation: waits for all devices, completes an
  * update that was begun, tells the other processes, and keeps a detail with device and step.
