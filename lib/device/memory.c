@@ -5,7 +5,8 @@
  * Idea: where a processor and an integrated GPU are devices of one platform and both use
  * the host's memory, a buffer of one can be read and written by the other as it is. So
  * roots that are selected together get one cl_context, if the driver makes one, and if a trial
- * shows that each device sees what the other one has written. Whoever has buffers of
+ * shows that each device sees what the other one has written, also where both write to parts
+ * of one buffer at a time. Whoever has buffers of
  * such devices then treats them as parts of one device. All else stays with the space:
  * a program is built for the devices of one space, with options of its own.
  *
@@ -27,8 +28,8 @@
 
 /* ---- a trial ---- */
 
-enum { UNTRIED = 0, SHARES, APART };           /* of context->tried */
-enum { WORDS = 4096, GROUP = 64, ROUNDS = 2 }; /* of the trial; words are of a half of its buffer */
+enum { UNTRIED = 0, SHARES, APART };                      /* of context->tried */
+enum { WORDS = 4096, GROUP = 64, ROUNDS = 2, TURNS = 8 }; /* words: of a half of the buffer */
 
 static const char source[] = "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void\n"
                              "yki_try_memory(__global uint *x)\n"
@@ -39,13 +40,15 @@ typedef struct side {
     cl_command_queue queue;
     cl_program program;
     cl_kernel kernel;
+    cl_event newest; /* of its launches; it was flushed */
 } side;
 
 typedef struct trial {
     cl_context cl;
     side sides[2];
     cl_mem whole, half; /* half: a view of the second half of the words */
-    cl_uint *host;      /* the words, where the host may use them; or NULL */
+    cl_uint *words;
+    bool direct; /* they are the memory of the buffer, which frees them */
 } trial;
 
 static void CL_CALLBACK
@@ -60,26 +63,19 @@ static bool
 make_buffer(trial *t, bool direct)
 {
     enum { PAGE = 4096 };
-    const size_t size = 2 * WORDS * sizeof(cl_uint);
-    cl_uint *words = direct ? yki_alloc_aligned(PAGE, size, "a trial") : NULL;
-    cl_int error = CL_OUT_OF_HOST_MEMORY;
+    const size_t size = 2 * WORDS * sizeof *t->words;
+    cl_int error;
 
-    if (!direct || words)
-        t->whole = clCreateBuffer(t->cl, CL_MEM_READ_WRITE | (direct ? CL_MEM_USE_HOST_PTR : 0),
-                                  size, words, &error);
-    if (error != CL_SUCCESS) {
-        t->whole = NULL;
-        yki_free_aligned(words);
+    t->words = yki_alloc_aligned(PAGE, size, "a trial");
+    if (!t->words)
         return false;
-    }
-    if (direct && clSetMemObjectDestructorCallback(t->whole, free_words, words) != CL_SUCCESS) {
-        clReleaseMemObject(t->whole); /* nothing uses it yet */
+    t->whole = clCreateBuffer(t->cl, CL_MEM_READ_WRITE | (direct ? CL_MEM_USE_HOST_PTR : 0), size,
+                              direct ? t->words : NULL, &error);
+    if (error != CL_SUCCESS)
         t->whole = NULL;
-        yki_free_aligned(words);
-        return false;
-    }
-    t->host = words;
-    return true;
+    t->direct = t->whole && direct &&
+                clSetMemObjectDestructorCallback(t->whole, free_words, t->words) == CL_SUCCESS;
+    return t->whole && t->direct == direct;
 }
 
 static bool
@@ -114,14 +110,26 @@ open_trial(trial *t, const yki_root *a, const yki_root *b)
     return t->half && open_side(t, &t->sides[0], a->id) && open_side(t, &t->sides[1], b->id);
 }
 
+/* Rusticl's clFinish does not wait for what was flushed before. */
+static void
+end_work(side *s)
+{
+    if (s->newest) {
+        (void)clWaitForEvents(1, &s->newest);
+        clReleaseEvent(s->newest);
+    }
+    if (s->queue)
+        clFinish(s->queue);
+}
+
 static void
 close_trial(trial *t)
 {
+    for (int i = 0; i < 2; i++)
+        end_work(&t->sides[i]);
     for (int i = 0; i < 2; i++) {
         side *s = &t->sides[i];
 
-        if (s->queue)
-            clFinish(s->queue);
         if (s->kernel)
             clReleaseKernel(s->kernel);
         if (s->program)
@@ -131,43 +139,50 @@ close_trial(trial *t)
         clReleaseMemObject(t->half);
     if (t->whole)
         clReleaseMemObject(t->whole);
+    if (!t->direct)
+        yki_free_aligned(t->words);
     for (int i = 0; i < 2; i++)
         if (t->sides[i].queue)
             clReleaseCommandQueue(t->sides[i].queue);
 }
 
-/* Changes the words of a buffer after *before, which it takes unless it is NULL, and gives an event
- * that was flushed. */
+/* Changes the words of a buffer, after all that the other side has enqueued if that is given. */
 static bool
-change(const side *s, cl_mem buffer, size_t words, cl_event *event)
+change(side *s, cl_mem buffer, size_t words, const side *behind)
 {
     const size_t group = GROUP;
-    cl_event before = *event, made = NULL;
+    cl_event made = NULL;
     bool good = clSetKernelArg(s->kernel, 0, sizeof buffer, &buffer) == CL_SUCCESS &&
-                clEnqueueNDRangeKernel(s->queue, s->kernel, 1, NULL, &words, &group, before ? 1 : 0,
-                                       before ? &before : NULL, &made) == CL_SUCCESS &&
+                clEnqueueNDRangeKernel(s->queue, s->kernel, 1, NULL, &words, &group, behind ? 1 : 0,
+                                       behind ? &behind->newest : NULL, &made) == CL_SUCCESS &&
                 clFlush(s->queue) == CL_SUCCESS;
 
-    if (before)
-        clReleaseEvent(before);
-    *event = made;
+    if (good && s->newest)
+        clReleaseEvent(s->newest);
+    else if (made && !good)
+        clReleaseEvent(made);
+    if (good)
+        s->newest = made;
     return good;
 }
 
-/* One device changes the view, the other one all, then the first one the view again. Nothing is
- * mapped, and the host waits for the last event alone. */
+/* One device changes the view, the other one all, then the first one the view again. Then each
+ * changes a half of its own, several times, and neither waits for the other: a driver that moves
+ * whole buffers to and fro would lose what one of them does. At last the first one changes all.
+ * Nothing is mapped, and the host waits for the last event alone. */
 static bool
-play(const trial *t, int first)
+play(trial *t, int first)
 {
-    const side *one = &t->sides[first], *other = &t->sides[1 - first];
-    cl_event event = NULL;
-    bool good = change(one, t->half, WORDS, &event) &&
-                change(other, t->whole, (size_t)2 * WORDS, &event) &&
-                change(one, t->half, WORDS, &event) && clWaitForEvents(1, &event) == CL_SUCCESS;
+    side *one = &t->sides[first], *other = &t->sides[1 - first];
+    bool good = change(one, t->half, WORDS, NULL) &&
+                change(other, t->whole, (size_t)2 * WORDS, one) &&
+                change(one, t->half, WORDS, other);
 
-    if (event)
-        clReleaseEvent(event);
-    return good;
+    for (int turn = 0; turn < TURNS && good; turn++)
+        good =
+            change(other, t->half, WORDS, turn ? NULL : one) && change(one, t->whole, WORDS, NULL);
+    return good && change(one, t->whole, (size_t)2 * WORDS, other) &&
+           clWaitForEvents(1, &one->newest) == CL_SUCCESS;
 }
 
 static cl_uint
@@ -180,24 +195,24 @@ changed(cl_uint word, int times)
 
 /* Each device begins once, with numbers that it has not seen. */
 static bool
-check(const trial *t, int first)
+check(trial *t, int first)
 {
-    static cl_uint room[2 * WORDS]; /* under probe_lock; read after a failure, too */
-    cl_uint *words = t->host ? t->host : room, seed = 0x9e3779b9u * ((cl_uint)first + 1);
+    const size_t size = 2 * WORDS * sizeof *t->words;
     const cl_command_queue writer = t->sides[first].queue, reader = t->sides[1 - first].queue;
+    cl_uint seed = 0x9e3779b9u * ((cl_uint)first + 1);
     bool good = true;
 
     for (cl_uint i = 0; i < 2 * WORDS; i++)
-        words[i] = seed + i;
-    if (!t->host)
-        good = clEnqueueWriteBuffer(writer, t->whole, CL_TRUE, 0, sizeof room, room, 0, NULL,
-                                    NULL) == CL_SUCCESS;
+        t->words[i] = seed + i;
+    if (!t->direct)
+        good = clEnqueueWriteBuffer(writer, t->whole, CL_TRUE, 0, size, t->words, 0, NULL, NULL) ==
+               CL_SUCCESS;
     good = good && play(t, first);
-    if (!t->host)
-        good = good && clEnqueueReadBuffer(reader, t->whole, CL_TRUE, 0, sizeof room, room, 0, NULL,
+    if (!t->direct)
+        good = good && clEnqueueReadBuffer(reader, t->whole, CL_TRUE, 0, size, t->words, 0, NULL,
                                            NULL) == CL_SUCCESS;
     for (cl_uint i = 0; i < 2 * WORDS && good; i++)
-        good = words[i] == changed(seed + i, i < WORDS ? 1 : 3);
+        good = t->words[i] == changed(seed + i, (i < WORDS ? 2 : 4) + TURNS);
     return good;
 }
 
@@ -267,7 +282,7 @@ trial_key(const yki_root *a, const yki_root *b, char key[33])
 static const char *
 find_or_try(const yki_root *a, const yki_root *b)
 {
-    static const char finding[] = "one memory";
+    static const char finding[] = "one memory, also at a time";
     const char *reason;
     bool kept = false;
     char key[33];

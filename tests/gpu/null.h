@@ -45,6 +45,8 @@ typedef struct null_faults {
     bool dead;            /* no command works any more */
     bool contexts_of_one; /* there is no context of several devices */
     bool memories_apart;  /* of several devices of a context one alone writes where others look */
+    bool memories_copied; /* each has a copy of a buffer: it fetches another one's, whole, where it
+                             waits for that one */
     bool gates_hold; /* a write that waits for an event of the host holds the host until then, */
     bool gates_hold_queues; /* or every other queue of the driver */
     int flushes; /* with the one of this number a queue is lost: 1 is the next; 0: none */

@@ -430,17 +430,76 @@ say_arguments(cl_kernel kernel)
     }
 }
 
+/* With null_injected.memories_copied: the copies of the buffer of a trial, by device. */
+static struct {
+    cl_mem of; /* NULL: the host has written to it since, or nobody has a copy */
+    char *of_device[NULL_MOST_DEVICES];
+    cl_uint newest; /* the device that has changed its copy last */
+} copies;
+
+static char *
+copy_of(cl_mem whole, cl_device_id device)
+{
+    char **copy = &copies.of_device[device->index];
+
+    if (!*copy && (*copy = malloc(whole->size)))
+        memcpy(*copy, whole->data, whole->size);
+    return *copy;
+}
+
+static void
+forget_copies(void)
+{
+    for (size_t i = 0; i < NULL_MOST_DEVICES; i++) {
+        free(copies.of_device[i]);
+        copies.of_device[i] = NULL;
+    }
+    copies.of = NULL;
+}
+
+/* Where the device finds the words of a buffer. */
+static char *
+words_of(cl_command_queue queue, cl_mem memory, cl_uint waits, const cl_event *events)
+{
+    cl_mem whole = memory->parent ? memory->parent : memory;
+
+    if (!null_injected.memories_copied)
+        return memory->data;
+    if (copies.of != whole)
+        forget_copies();
+    copies.of = whole;
+    for (cl_uint i = 0; i < waits; i++)
+        if (events[i]->device != queue->device)
+            memcpy(copy_of(whole, queue->device), copy_of(whole, events[i]->device), whole->size);
+    copies.newest = queue->device->index;
+    return copy_of(whole, queue->device) + (memory->data - whole->data);
+}
+
+/* Before the host reads a buffer, or after it has written to it. */
+static void
+meet_copies(cl_mem memory, bool written)
+{
+    if (copies.of != memory)
+        return;
+    if (!written)
+        memcpy(memory->data, copies.of_device[copies.newest], memory->size);
+    forget_copies();
+}
+
 /* What the kernel of a trial does (memory.c), the only one that is run. */
 static void
-try_memory(cl_command_queue queue, cl_kernel kernel, size_t items)
+try_memory(cl_command_queue queue, cl_kernel kernel, size_t items, cl_uint waits,
+           const cl_event *events)
 {
     cl_mem memory;
     cl_uint *words;
+    char *at;
 
     if (null_injected.memories_apart && queue->device != queue->context->devices[0])
         return;
     memcpy(&memory, kernel->argument[0].value, sizeof memory);
-    memcpy(&words, &memory->data, sizeof words);
+    at = words_of(queue, memory, waits, events);
+    memcpy(&words, &at, sizeof words);
     for (size_t i = 0; i < items; i++)
         words[i] = 3 * words[i] + 1;
 }
@@ -486,7 +545,7 @@ launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_
     say("\n");
     pthread_mutex_unlock(&lock);
     if (strcmp(kernel->name, "yki_try_memory") == 0)
-        try_memory(queue, kernel, items[0]);
+        try_memory(queue, kernel, items[0], waits, events);
     return give_event(queue, event);
 }
 
@@ -556,6 +615,7 @@ enqueue_write(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t of
     if (!lies_inside(memory, offset, size))
         return CL_INVALID_VALUE;
     memcpy(memory->data + offset, from, size);
+    meet_copies(memory, true);
     count_detours(queue, from, size);
     return moved('W', queue, memory, size, blocking, waits, &counts.writes, &counts.bytes_written,
                  event);
@@ -572,6 +632,7 @@ enqueue_read(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t off
         return CL_OUT_OF_RESOURCES;
     if (!lies_inside(memory, offset, size))
         return CL_INVALID_VALUE;
+    meet_copies(memory, false);
     memcpy(to, memory->data + offset, size);
     count_detours(queue, to, size);
     return moved('R', queue, memory, size, blocking, waits, &counts.reads, &counts.bytes_read,
