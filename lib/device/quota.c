@@ -118,8 +118,10 @@ yki_quota_return(yoke_device *device, uint64_t size)
 uint64_t
 yki_root_left(const yoke_device *device)
 {
+    const yki_space *space = device->space;
+    const yki_memory *memory =
+        space->core_groups_of ? space->core_groups_of->space->memory : space->memory;
     const yki_root *root = device->root;
-    const yki_memory *memory = device->space->memory;
     uint64_t all = atomic_load(&root->used), together, left;
 
     left = root->info.memory > all ? root->info.memory - all : 0;
@@ -135,6 +137,8 @@ yki_quota_left(const yoke_device *device)
 {
     uint64_t own = atomic_load(&device->used), left = yki_root_left(device);
 
+    if (device->space->core_groups_of)
+        return yki_quota_left(device->space->core_groups_of);
     if (device->quota)
         left = YKI_MIN(left, device->quota > own ? device->quota - own : 0);
     return left;

@@ -193,6 +193,29 @@ BESIDE(what_one_takes_the_other_lacks)
     yoke_selection_destroy(both);
 }
 
+/* Core groups have a context of their own, but what they take is the whole device's. */
+BESIDE(core_groups_lack_it_too)
+{
+    const uint64_t quota = UINT64_C(1) << 30, rest = 1 << 20;
+    yoke_selection *both = take("cpu:0@1GiB,gpu:0"), *groups;
+    uint64_t all;
+
+    if (yki_core_groups_count(at(both, 0), 2) < 2)
+        TEST_SKIP("one compute unit");
+    ASSERT_OK(yki_core_groups_create(at(both, 0), 2, &groups));
+    ck_assert_uint_eq(yki_quota_left(at(groups, 1)), quota);
+    ASSERT_OK(yki_quota_charge(at(groups, 0), rest, "a part"));
+    ck_assert_uint_eq(yki_quota_left(at(groups, 1)), quota - rest);
+    yki_quota_return(at(groups, 0), rest);
+    all = yki_quota_left(at(both, 1));
+    ASSERT_OK(yki_quota_charge(at(both, 1), all - rest, "nearly all"));
+    ck_assert_uint_eq(yki_quota_left(at(groups, 1)), rest);
+    ck_assert_uint_eq(yki_root_left(at(groups, 1)), rest);
+    yki_quota_return(at(both, 1), all - rest);
+    yoke_selection_destroy(groups);
+    yoke_selection_destroy(both);
+}
+
 /* ---- use and end ---- */
 
 static void
@@ -307,6 +330,7 @@ test_suite(void)
     tcase_add_test(tcase, programs_stay_those_of_one_device);
     tcase_add_test(tcase, buffers_suit_both);
     tcase_add_test(tcase, what_one_takes_the_other_lacks);
+    tcase_add_test(tcase, core_groups_lack_it_too);
     tcase_add_test(tcase, each_writes_what_the_other_has);
     tcase_add_test(tcase, one_may_go_before_the_other);
     tcase_add_test(tcase, programs_of_both_are_kept);
