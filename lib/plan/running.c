@@ -172,7 +172,7 @@ yki_plan_keep_running(yki_plan *plan, yki_buffer **kept)
 yoke_status
 yki_plan_commit_kept(yki_plan *plan, yki_queue *queue, yki_buffer *kept)
 {
-    if (!plan->running.kernel)
+    if (plan->running.count == 0) /* after a failure there may be some and no kernel */
         return YOKE_OK;
     YKI_TRY(yki_plan_make_commits(plan, yki_queue_device(queue)));
     YKI_TRY(yki_kernel_set_buffer(plan->running.kernel, 0, kept));

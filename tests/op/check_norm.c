@@ -154,8 +154,29 @@ describe_channel(int c, double *mean, double *m2)
             }
 }
 
+/* `kept`: by the statistics of a micro-batch that is not the last one, after kernels for another
+ * device could not be made. */
 static void
-run_plan(yki_weights *weights, yki_queue *queue, bool training, int64_t n, float *y)
+commit(yki_plan *plan, bool kept)
+{
+    yki_buffer *statistics = NULL;
+
+    if (!kept) {
+        ASSERT_OK(yki_plan_commit_states(plan));
+        return;
+    }
+    ASSERT_OK(yki_plan_keep_running(plan, &statistics));
+    ck_assert_ptr_nonnull(statistics);
+    yki_kernel_destroy(plan->running.kernel);
+    plan->running.kernel = NULL;
+    plan->commits_on = NULL;
+    ASSERT_OK(yki_plan_commit_kept(plan, plan->queue, statistics));
+    ASSERT_OK(yki_queue_finish(plan->queue));
+    yki_buffer_destroy(statistics);
+}
+
+static void
+run_plan(yki_weights *weights, yki_queue *queue, bool training, bool kept, int64_t n, float *y)
 {
     const yoke_graph *graph = weights->graph;
     yki_plan_options options = {
@@ -174,7 +195,7 @@ run_plan(yki_weights *weights, yki_queue *queue, bool training, int64_t n, float
         /* What the updater's first launch says of a step with finite gradients. */
         ASSERT_OK(
             yki_buffer_put(plan->step_values, offsetof(yki_step_values, good), 4, &(uint32_t){1}));
-        ASSERT_OK(yki_plan_commit_states(plan));
+        commit(plan, kept);
     }
     ASSERT_OK(yki_queue_finish(queue));
     ASSERT_OK(yki_buffer_get(yki_plan_buffer(plan, graph->outputs[0].node), 0, sizeof x, y));
@@ -182,7 +203,7 @@ run_plan(yki_weights *weights, yki_queue *queue, bool training, int64_t n, float
 }
 
 static void
-check_running(yoke_graph *graph, yoke_device *device)
+check_running(yoke_graph *graph, yoke_device *device, bool kept)
 {
     float y[SAMPLES * CHANNELS * AREA], running[2][CHANNELS];
     yki_weights *weights;
@@ -197,11 +218,11 @@ check_running(yoke_graph *graph, yoke_device *device)
         ASSERT_OK(yki_buffer_put(weights->states[i].value, 0, sizeof first, first));
         ASSERT_OK(yki_buffer_put(weights->weights[i].value, 0, sizeof first, first));
     }
-    run_plan(weights, queue, true, 0, y); /* changes nothing */
-    run_plan(weights, queue, true, SAMPLES, y);
+    run_plan(weights, queue, true, kept, 0, y); /* changes nothing */
+    run_plan(weights, queue, true, kept, SAMPLES, y);
     for (size_t i = 0; i < 2; i++)
         ASSERT_OK(yki_buffer_get(weights->states[i].value, 0, sizeof running[i], running[i]));
-    run_plan(weights, queue, false, SAMPLES, y);
+    run_plan(weights, queue, false, false, SAMPLES, y);
     for (int c = 0; c < CHANNELS; c++) {
         double mean, m2;
 
@@ -235,8 +256,10 @@ START_TEST(running_statistics_are_kept_and_used)
     ASSERT_OK(yoke_graph_status(graph));
     ASSERT_OK(yoke_context_create(NULL, &context));
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
-    for (size_t i = 0; i < yoke_selection_count(selection); i++)
-        check_running(graph, yoke_selection_get(selection, i));
+    for (size_t i = 0; i < yoke_selection_count(selection); i++) {
+        check_running(graph, yoke_selection_get(selection, i), false);
+        check_running(graph, yoke_selection_get(selection, i), true);
+    }
     yoke_selection_destroy(selection);
     yoke_context_destroy(context);
     yoke_graph_destroy(graph);
