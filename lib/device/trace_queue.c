@@ -59,11 +59,11 @@ sight_clock(yki_queue *queue, yki_sight *sight, bool *runs)
 /* ---- begin and end ---- */
 
 /* Replaces the OpenCL queue by one with or without times. All commands are complete before that,
- * and their events stay what they are. */
+ * and their events stay what they are. Whoever waits for all queues of the device has its lock. */
 static yoke_status
 remake(yki_queue *queue, bool timed)
 {
-    cl_command_queue made;
+    cl_command_queue made, gone = queue->cl;
     cl_int error;
 
     YKI_TRY(yki_queue_finish(queue));
@@ -73,8 +73,10 @@ remake(yki_queue *queue, bool timed)
                                 timed ? CL_QUEUE_PROFILING_ENABLE : 0, &error);
     if (error != CL_SUCCESS)
         return yki_cl_fail(error, "clCreateCommandQueue", queue->device, "making a queue");
-    clReleaseCommandQueue(queue->cl);
+    pthread_mutex_lock(&queue->device->setup_lock);
     queue->cl = made;
+    pthread_mutex_unlock(&queue->device->setup_lock);
+    clReleaseCommandQueue(gone);
     queue->timed = timed;
     return YOKE_OK;
 }

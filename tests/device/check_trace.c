@@ -142,6 +142,40 @@ START_TEST(a_queue_is_recorded)
 }
 END_TEST
 
+static void
+destroy_buffers(void *user)
+{
+    const atomic_bool *over = user;
+    yki_buffer *buffer;
+
+    while (!atomic_load(over)) {
+        ASSERT_OK(yki_buffer_create(devices.device[0], 4096, 0, "a buffer", &buffer));
+        yki_buffer_destroy(buffer);
+    }
+}
+
+/* The end of a buffer waits for all queues of its device, in whatever thread. */
+START_TEST(buffers_end_while_a_queue_is_traced)
+{
+    atomic_bool over = false;
+    yki_thread *thread;
+    yki_queue *queue;
+    yki_trace *trace;
+
+    ASSERT_OK(yki_queue_create(devices.device[0], false, &queue));
+    ASSERT_OK(yki_thread_start(destroy_buffers, &over, "of a test", &thread));
+    for (int i = 0; i < 100; i++) {
+        ASSERT_OK(yki_trace_create(100, &trace));
+        ASSERT_OK(yki_queue_trace(queue, trace, "test"));
+        ASSERT_OK(yki_queue_untrace(queue));
+        yki_trace_destroy(trace);
+    }
+    atomic_store(&over, true);
+    yki_thread_join(thread);
+    yki_queue_destroy(queue);
+}
+END_TEST
+
 /* What a library enqueues is one command, from the end of the one before it to its own. */
 START_TEST(calls_of_libraries_are_recorded)
 {
@@ -196,5 +230,6 @@ test_suite(void)
     tcase_add_checked_fixture(tc, open_devices, close_devices);
     tcase_add_test(tc, a_queue_is_recorded);
     tcase_add_test(tc, calls_of_libraries_are_recorded);
+    tcase_add_test(tc, buffers_end_while_a_queue_is_traced);
     return suite;
 }
