@@ -61,11 +61,7 @@ yki_queue_create(yoke_device *device, bool timed, yki_queue **queue)
                           yki_device_id(device));
         goto free_made;
     }
-    if (pthread_mutex_init(&made->lock, NULL)) {
-        status = yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no host memory for the mutex of a queue on %s",
-                          yki_device_id(device));
-        goto free_made;
-    }
+    pthread_mutex_init(&made->lock, NULL);
     made->cl = clCreateCommandQueue(device->space->cl, device->cl, properties, &error);
     if (error != CL_SUCCESS) {
         status = yki_cl_fail(error, "clCreateCommandQueue", device, "making a queue");

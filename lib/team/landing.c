@@ -432,15 +432,8 @@ yki_landings_create(yki_crew *crew)
     all = yki_alloc(1, sizeof *all, "landings");
     if (!all)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    if (pthread_mutex_init(&all->lock, NULL)) {
-        yki_free(all);
-        return yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no host memory for the mutex of a team");
-    }
-    if (pthread_cond_init(&all->changed, NULL)) {
-        pthread_mutex_destroy(&all->lock);
-        yki_free(all);
-        return yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no host memory for the condition of a team");
-    }
+    pthread_mutex_init(&all->lock, NULL);
+    pthread_cond_init(&all->changed, NULL);
     all->crew = crew;
     crew->landings = all;
     for (size_t g = 0; g < crew->group_count; g++)
