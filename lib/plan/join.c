@@ -13,7 +13,8 @@
  * and gate the sum, where that is what comes next: so it is behind the shortcuts of a ResNet. The
  * gradient by the input has the same bits as before; that by the weight may be summed in another
  * number of parts. More memory is in use at a time, so plans that save memory do without, and
- * yki_plan_create makes a plan again without if it does not fit.
+ * yki_plan_create makes a plan again without if it does not fit. Nor is it for a stage of a graph,
+ * where another member waits for one of the two.
  */
 #include "plan/fuse.h"
 
@@ -84,8 +85,9 @@ join_gradients(yki_fusion *f, size_t index)
     const yki_task *other;
     yoke_status status = YOKE_OK;
 
-    if (task->problem.op != &yki_op_conv2d_grad_input || task->section != YKI_BACKWARD ||
-        task->problem.input_count != 2 || yki_conv_attrs_get(&task->problem.attrs).act)
+    if (yki_plan_hastens(plan) || task->problem.op != &yki_op_conv2d_grad_input ||
+        task->section != YKI_BACKWARD || task->problem.input_count != 2 ||
+        yki_conv_attrs_get(&task->problem.attrs).act)
         return YOKE_OK;
     partner = yki_fusion_find_near(f, index, is_other_gradient);
     if (partner == 0)

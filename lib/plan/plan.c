@@ -39,7 +39,8 @@ decide(yki_plan *plan)
     YKI_TRY(yki_plan_fuse(plan));
     YKI_TRY(yki_plan_search(plan));
     YKI_TRY(yki_plan_choose(plan));
-    return yki_plan_join(plan);
+    YKI_TRY(yki_plan_join(plan));
+    return yki_plan_hasten(plan);
 }
 
 yoke_status
@@ -88,13 +89,13 @@ make(yki_plan *plan)
     return yki_queue_finish(plan->queue);
 }
 
-/* Whether a plan that took too much memory may take less in another form: what is joined needs more
- * at a time, and offers less to be computed again. */
+/* Whether a plan that took too much memory may take less in another form: what is joined or
+ * hastened needs more at a time, and what is joined offers less to be computed again. */
 static bool
 may_shrink(const yki_plan *plan, yoke_status status)
 {
     return yki_lacks_memory(status) &&
-           (plan->joined || (plan->options.most && !plan->options.small));
+           (plan->joined || plan->hastened || (plan->options.most && !plan->options.small));
 }
 
 static void

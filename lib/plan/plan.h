@@ -15,6 +15,7 @@
  *   search      picks a parameter set for each solver that has them
  *   choose      picks solvers and layouts, and adds reorders between them
  *   join        joins tasks whose solvers have a common one, or one that gives the other parts
+ *   hasten      in a stage of a graph, lets backward first compute what other members wait for
  *   recompute   where memory is short, computes values again instead of keeping them
  *   pack        turns lifetimes into offsets
  *   bind        makes buffers, programs and kernels
@@ -239,7 +240,8 @@ typedef struct yki_plan_options {
     bool strict;           /* direct class only, or that of the precision */
     const char *precision; /* of products: see yki_precision_check; lent; NULL: f32 */
     bool no_fusion;        /* every node is a task of its own: tests compare fusions with this */
-    bool no_join;          /* no stage `join`: yki_plan_create sets it where memory is short */
+    bool no_join;          /* no stage `join`, no `hasten`: yki_plan_create sets it where memory is
+                            * short */
     yoke_plan_level level;
     bool team;       /* statistics of the batch are merged with those of other devices */
     bool small;      /* in training: saves memory at the cost of speed (recompute.c) */
@@ -367,7 +369,7 @@ typedef struct yki_plan {
         bool measured;         /* all of it */
         bool tight;            /* so much memory is too much: late sums do not have any */
     } recomputed;              /* to stay within options.most (budget.c) */
-    bool joined;               /* by the stage `join`: more memory is in use at a time */
+    bool joined, hastened;     /* by these stages: more memory is in use at a time */
     uint64_t work; /* iterations of the planner's loops, measuring aside: tests limit its growth */
     struct yki_costs *costs; /* of a survey; NULL: a plan to be run */
     struct {
@@ -524,9 +526,14 @@ yoke_status yki_plan_fuse(yki_plan *plan);      /* fuse.c */
 yoke_status yki_plan_search(yki_plan *plan);    /* search.c */
 yoke_status yki_plan_choose(yki_plan *plan);    /* choose.c */
 yoke_status yki_plan_join(yki_plan *plan);      /* join.c */
+yoke_status yki_plan_hasten(yki_plan *plan);    /* hasten.c */
 yoke_status yki_plan_recompute(yki_plan *plan); /* recompute.c, budget.c */
 yoke_status yki_plan_pack(yki_plan *plan);      /* pack.c */
 yoke_status yki_plan_bind(yki_plan *plan);      /* bind.c */
+
+/* Returns whether `hasten` puts what other members wait for before gradients by weights. (hasten.c)
+ */
+bool yki_plan_hastens(const yki_plan *plan);
 
 /* Writes first contents into the given values: zeros, which it enqueues on the plan's queue, and
  * integers that are valid for their readers, for which it waits. (inputs.c) */

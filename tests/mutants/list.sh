@@ -68,6 +68,11 @@ mutant 'value on its way written over' lib/team/pipeline.c \
 mutant 'gradients that forward writes' lib/team/pipeline.c \
     'if (plan->values[task->slots[s]].bucket)' 'if (plan->values[task->slots[s]].bucket && 0)' $pipeline bits
 
+mutant 'others wait for all of backward' lib/plan/hasten.c \
+    'first[t] |= awaited' 'first[t] |= true || awaited' $pipeline bits
+mutant 'what others wait for before what it is made of' lib/plan/hasten.c \
+    's = 0; first[t] && s < slots' 's = task->problem.input_count; first[t] && s < slots' $pipeline bits
+
 mutant 'one micro-batch in each stage' lib/team/cut.c \
     'p->units[i].fixed + depth * p->units[i].kept' 'p->units[i].fixed + p->units[i].kept' tests/team/check_cut
 mutant 'only the sum of all stages' lib/team/cut.c \

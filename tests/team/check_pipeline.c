@@ -362,6 +362,47 @@ make_trainer(const how *h, bool piped)
     return t;
 }
 
+/* Whether a task writes gradients of parameters and nothing else. */
+static bool
+serves_nobody(const yki_plan *plan, const yki_task *task)
+{
+    const uint32_t inputs = task->problem.input_count, all = yki_problem_operands(&task->problem);
+
+    for (uint32_t s = inputs; s < all; s++)
+        if (!plan->values[yki_value_root(plan, task->slots[s])].bucket)
+            return false;
+    return task->solver && all > inputs;
+}
+
+/* In backward of a place no gradient of its own comes before what another place waits for. */
+static void
+assert_hastened(const yoke_trainer *t, size_t member)
+{
+    const yki_plan *plan = t->crew.members[member].replica->training;
+    const yki_crossings *all = &plan->weights->placed->crossings[true];
+    size_t own = 0, awaited = 0;
+
+    for (size_t i = 0; i < plan->task_count; i++) {
+        const yki_task *task = &plan->tasks[i];
+
+        if (task->section != YKI_BACKWARD || !task->solver)
+            continue;
+        own = own ? own : serves_nobody(plan, task) ? i : 0;
+        for (size_t c = 0; c < all->count; c++) {
+            const yki_crossing *crossing = &all->list[c];
+            const int32_t value = plan->node_value[crossing->node->id];
+
+            if (crossing->from == member && crossing->node->backward &&
+                yki_value_root(plan, value) ==
+                    yki_value_root(plan, task->slots[task->problem.input_count]))
+                awaited = i;
+        }
+    }
+    ck_assert_uint_gt(awaited, 0);
+    ck_assert_uint_gt(own, awaited);
+    ck_assert(plan->hastened);
+}
+
 /* Most steps are enqueued behind one another. Some have micro-batches of unlike sizes, or of none.
  */
 static void
@@ -379,6 +420,8 @@ run(const how *h, bool piped, outcome *out)
     ck_assert_int_eq(yki_pipeline_exists(&t->crew), piped);
     for (size_t k = 0; piped && k < places; k++)
         ck_assert_uint_eq(yki_pipeline_depth(&t->crew, k), YKI_MIN(places - k, h->micro_batches));
+    for (size_t k = 1; k < places && h->which == IMAGES; k++)
+        assert_hastened(t, k);
     ASSERT_OK(yoke_dataset_create(SAMPLES, fields, 2, NULL, &dataset));
     for (int i = 0; i < STEPS; i++) {
         const yoke_feed feeds[] = {
