@@ -33,38 +33,14 @@ lands(const team_run *run)
     return there;
 }
 
-/* A trainer that has done a few steps. */
-static yoke_trainer *
-trained(const team_run *run)
-{
-    yoke_trainer *t = team_trainer(devices.context, run);
-
-    for (int i = 0; i < BEFORE; i++)
-        ASSERT_OK(team_step(run, t, i, NULL));
-    ASSERT_OK(yoke_trainer_wait(t));
-    return t;
-}
-
-/* Whatever is enqueued in the queue from now on waits for the gate. */
-static yki_event
-hold(yki_queue *queue)
-{
-    yki_event gate;
-
-    ASSERT_OK(yki_gate_create(yki_queue_device(queue), &gate));
-    ASSERT_OK(yki_queue_marker(queue, (yki_wait){&gate, 1}, NULL));
-    ASSERT_OK(yki_queue_flush(queue));
-    return gate;
-}
-
 /* ---- the caller does not wait ---- */
 
 static void
 return_before(const team_run *run, size_t late)
 {
-    yoke_trainer *t = trained(run);
+    yoke_trainer *t = team_trained(devices.context, run, BEFORE);
     team_outcome outcome, wanted;
-    yki_event gate = hold(t->crew.members[late].replica->queue);
+    yki_event gate = team_hold(t->crew.members[late].replica->queue);
 
     for (int i = BEFORE; i < BEFORE + YKI_FLIGHT; i++)
         ASSERT_OK(team_step(run, t, i, NULL)); /* would hang */
@@ -73,7 +49,7 @@ return_before(const team_run *run, size_t late)
     ASSERT_OK(yoke_trainer_wait(t));
     ASSERT_OK(team_read(t, &outcome));
     yoke_trainer_destroy(t);
-    t = trained(run);
+    t = team_trained(devices.context, run, BEFORE);
     for (int i = BEFORE; i < BEFORE + YKI_FLIGHT; i++)
         ASSERT_OK(team_step(run, t, i, NULL));
     ASSERT_OK(team_read(t, &wanted));
@@ -193,7 +169,7 @@ weakest(const yki_member *m)
 static void
 fail_with(const team_run *run, size_t late, bool waits)
 {
-    yoke_trainer *t = trained(run);
+    yoke_trainer *t = team_trained(devices.context, run, BEFORE);
     const char *id = yki_device_id(yoke_team_get_device(t->crew.team, late));
     yki_member *other = &t->crew.members[1 - late];
     bytes before, now;
@@ -201,7 +177,7 @@ fail_with(const team_run *run, size_t late, bool waits)
     char place[128];
 
     before = kept_by(other);
-    gate = hold(weakest(&t->crew.members[late]));
+    gate = team_hold(weakest(&t->crew.members[late]));
     for (int i = 0; i < YKI_FLIGHT; i++)
         ASSERT_OK(team_step(run, t, BEFORE + i, NULL));
     ck_assert_int_eq(clSetUserEventStatus(gate.cl, CL_OUT_OF_RESOURCES), CL_SUCCESS);

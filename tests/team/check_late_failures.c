@@ -23,30 +23,6 @@ open_setup(test_setup setup)
     return team_find(setup, &devices, NULL);
 }
 
-/* A trainer that has done a few steps. */
-static yoke_trainer *
-trained(const team_run *run)
-{
-    yoke_trainer *t = team_trainer(devices.context, run);
-
-    for (int i = 0; i < BEFORE; i++)
-        ASSERT_OK(team_step(run, t, i, NULL));
-    ASSERT_OK(yoke_trainer_wait(t));
-    return t;
-}
-
-/* Whatever is enqueued in the queue from now on waits for the gate, and fails with it. */
-static yki_event
-hold(yki_queue *queue)
-{
-    yki_event gate;
-
-    ASSERT_OK(yki_gate_create(yki_queue_device(queue), &gate));
-    ASSERT_OK(yki_queue_marker(queue, (yki_wait){&gate, 1}, NULL));
-    ASSERT_OK(yki_queue_flush(queue));
-    return gate;
-}
-
 static void
 break_gate(const yki_event *gate)
 {
@@ -67,9 +43,9 @@ assert_refused(yoke_trainer *t)
 static void
 fail_behind(const team_run *run, size_t member, bool side, int steps)
 {
-    yoke_trainer *t = trained(run);
+    yoke_trainer *t = team_trained(devices.context, run, BEFORE);
     yki_member *m = &t->crew.members[member];
-    yki_event gate = hold(side && m->side ? m->side : m->replica->queue);
+    yki_event gate = team_hold(side && m->side ? m->side : m->replica->queue);
 
     ck_assert_uint_eq(t->crew.group_count, 1);
     for (int i = 0; i < steps; i++)
@@ -85,12 +61,12 @@ fail_behind(const team_run *run, size_t member, bool side, int steps)
 static void
 fail_at_rest(const team_run *run, size_t member)
 {
-    yoke_trainer *t = trained(run);
+    yoke_trainer *t = team_trained(devices.context, run, BEFORE);
     team_outcome before, now;
     yki_event gate;
 
     ASSERT_OK(team_read(t, &before));
-    gate = hold(t->crew.members[member].replica->queue);
+    gate = team_hold(t->crew.members[member].replica->queue);
     break_gate(&gate);
     yki_event_release(&gate);
     ck_assert_int_ne(yoke_trainer_wait(t), YOKE_OK);

@@ -297,6 +297,17 @@ team_trainer(yoke_context *context, const team_run *run)
     return trainer;
 }
 
+yki_event
+team_hold(yki_queue *queue)
+{
+    yki_event gate;
+
+    ASSERT_OK(yki_gate_create(yki_queue_device(queue), &gate));
+    ASSERT_OK(yki_queue_marker(queue, (yki_wait){&gate, 1}, NULL));
+    ASSERT_OK(yki_queue_flush(queue));
+    return gate;
+}
+
 yoke_status
 team_step(const team_run *run, yoke_trainer *trainer, int index, yoke_result *result)
 {
@@ -305,6 +316,17 @@ team_step(const team_run *run, yoke_trainer *trainer, int index, yoke_result *re
     size_t count = team_feeds(run, index * batch_of(run), n, feeds);
 
     return yoke_trainer_step(trainer, n, feeds, count, result);
+}
+
+yoke_trainer *
+team_trained(yoke_context *context, const team_run *run, int steps)
+{
+    yoke_trainer *t = team_trainer(context, run);
+
+    for (int i = 0; i < steps; i++)
+        ASSERT_OK(team_step(run, t, i, NULL));
+    ASSERT_OK(yoke_trainer_wait(t));
+    return t;
 }
 
 static const char *const states[] = {"running_mean", "running_var"};

@@ -101,6 +101,10 @@ yoke_dataset *team_dataset(const team_run *run, int64_t first, int64_t n);
 yoke_trainer_options team_options(const team_run *run);
 /* A trainer of the run, which keeps its team alive. */
 yoke_trainer *team_trainer(yoke_context *context, const team_run *run);
+/* One that has done so many steps. */
+yoke_trainer *team_trained(yoke_context *context, const team_run *run, int steps);
+/* Whatever is enqueued in the queue from now on waits for the gate, and fails with it. */
+yki_event team_hold(yki_queue *queue);
 /* One step of the run, the `index`-th; the result may be NULL. */
 yoke_status team_step(const team_run *run, yoke_trainer *trainer, int index, yoke_result *result);
 /* Every parameter and state into `outcome`. */
