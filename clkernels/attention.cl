@@ -42,6 +42,7 @@
 
 #define VEC W
 #include "vectors.cl"
+#include "exact.cl"
 #include "exp2.cl"
 #include "math.cl"
 #include "attention_drop.cl"
@@ -261,7 +262,7 @@ yki_attention(__global const float *x, __global const int *lengths, __global flo
             }
             for (int c = 0; c < BQ; c += W)
                 for (int d = 0; d < DP; d++)
-                    STORE(LOAD(o + d * BQ + c) / LOAD(sum + c), o + d * BQ + c);
+                    STORE(QUOTIENT(floatv, LOAD(o + d * BQ + c), LOAD(sum + c)), o + d * BQ + c);
             yki_transpose(rows_of, o, DP, BQ);
             yki_unpack(to, heads * D, rows_of, rows);
             for (int c = 0; c < rows; c++)

@@ -33,6 +33,7 @@
 #define VEC 1
 #endif
 #include "vectors.cl"
+#include "exact.cl"
 #include "exp2.cl"
 
 /* e^x for x <= 0. NaN stays NaN, whatever its bits. */
@@ -133,7 +134,7 @@ yki_attend(__global const float *q, __global const float *keys, __global const f
     for (int j = 0; j < DP / 16; j++) {
         float lanes[16];
 
-        vstore16(end > 0 ? o[j] / sum : (float16)(0.f), 0, lanes);
+        vstore16(end > 0 ? QUOTIENT(float16, o[j], sum) : (float16)(0.f), 0, lanes);
         for (d = 16 * j; d < min(16 * j + 16, D); d++)
             y[d] = lanes[d - 16 * j];
     }
@@ -198,7 +199,7 @@ yki_attend(__global const float *q, __global const float *keys, __global const f
     }
     for (int j = 0; j < (D + WG - 1) / WG; j++)
         if (lid + j * WG < D)
-            y[lid + j * WG] = end > 0 ? o[j] / sum : 0.f;
+            y[lid + j * WG] = end > 0 ? QUOTIENT(float, o[j], sum) : 0.f;
 }
 
 #endif

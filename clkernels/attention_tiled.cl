@@ -45,7 +45,9 @@
 #define WG 2 /* more than one */
 #define VEC 4
 #include "vectors.cl"
+#include "exact.cl"
 #include "exp2.cl"
+#include "math.cl"
 #include "tile.cl"
 #include "attention_drop.cl"
 
@@ -135,10 +137,10 @@ yki_exp(float4 x)
                     if (j * (TN / (IN / 4)) < WIDE(piece) && TILE_COLUMN(j) < WIDE(piece))    \
                         *(__global float4 *)((to0) + (long)TILE_ROW(i) * (stride) + piece * TN +  \
                                          TILE_COLUMN(j)) =                                    \
-                        TILE_ROW(i) < (there) ? acc[piece][TILE_ACC(i, j)] EACH(i)            \
+                        TILE_ROW(i) < (there) ? EACH(i, acc[piece][TILE_ACC(i, j)])           \
                                               : (float4)(0.f);
-#define AS_IS(i)
-#define OVER_SUM(i) / sum[i]
+#define AS_IS(i, x)    x
+#define OVER_SUM(i, x) QUOTIENT(float4, x, sum[i])
 
 /* The weights of queries in rows (`down` = 0) or in columns: 0 where a query does not see a key, which
  * is behind it or beyond the sample's length. */
@@ -246,7 +248,7 @@ yki_attention_tiled(__global const float *x, __global const int *lengths, __glob
             UNROLL for (int j = 1; j < TN / 4; j++) sum[i] += weights[j * TILE_A_STEP + TILE_ROW(i)];
             if (tile_x == 0 && q0 + TILE_ROW(i) < length)
                 lse[((long)n * heads + h) * length + q0 + TILE_ROW(i)] =
-                    q0 + TILE_ROW(i) < used ? top[i] + log(sum[i]) : 0.f;
+                    q0 + TILE_ROW(i) < used ? top[i] + YKI_LOG(float, sum[i]) : 0.f;
         }
         WRITE(out, y + (((long)n * length + q0) * heads + h) * D, heads * D, used - q0,
               length - q0, OVER_SUM)

@@ -8,6 +8,7 @@
 #define intv      int4
 #define as_floatv as_float4
 #define as_intv   as_int4
+#define QUOTIENT(T, a, b) ((a) / (b))
 #endif
 
 /* 2^a where a <= 0 (0 below 2^-126). The nearest integer goes to the exponent, and a polynomial
@@ -36,7 +37,7 @@ floatv sigmoid_and_rest(floatv x, floatv *rest)
 
     e = select(YKI_FMA(e, YKI_FMA(t, (floatv)(1.442695041f), -a) * 0.693147181f, e),
                (floatv)(0.f), a < -126.f);
-    one = 1.f / (1.f + e);
+    one = QUOTIENT(floatv, 1.f, 1.f + e);
     *rest = select(one, e * one, x >= 0.f);
     return select(e * one, one, x >= 0.f);
 }

@@ -15,6 +15,7 @@
 #endif
 
 #include "vectors.cl"
+#include "exact.cl"
 
 /* Whole vectors of this work-group's piece, then the remainder one by one. These operations are
  * correctly rounded, so vector and scalar code agree. */
@@ -34,7 +35,7 @@
 #define ADD(T) x + y
 #define SUB(T) x - y
 #define MUL(T) x *y
-#define DIV(T) x / y
+#define DIV(T) QUOTIENT(T, x, y)
 #define MAXIMUM(T) select(y, x, (x >= y) | (x != x))
 #define MINIMUM(T) select(y, x, (x <= y) | (x != x))
 #define AT_LEAST(T) select((T)(0.f), (T)(1.f), x >= y)

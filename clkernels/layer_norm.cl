@@ -33,6 +33,7 @@
 
 /* Side by side, work-items have vectors of 1 or 4, which divide the width. */
 #include "vectors.cl"
+#include "exact.cl"
 
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
 
@@ -86,7 +87,7 @@ yki_row_mean(__global const float *p, int width, __local float *sums)
     float rest = 0.f;
 
     FOR_ITEM(i, v += LOADV(0, p + i), rest += p[i])
-    return yki_sum_row(v, rest, sums) / (float)width;
+    return QUOTIENT(float, yki_sum_row(v, rest, sums), width);
 #endif
 }
 
@@ -100,7 +101,7 @@ yki_row_inverse(__global const float *p, int width, float mean, float epsilon,
 
     FOR_ITEM(i, floatv d = LOADV(0, p + i) - mean; v = YKI_FMA(d, d, v),
              float d = p[i] - mean; rest = YKI_FMA(d, d, rest))
-    return 1.f / sqrt(yki_sum_row(v, rest, sums) / (float)width + epsilon);
+    return INVERSE_ROOT(float, QUOTIENT(float, yki_sum_row(v, rest, sums), width) + epsilon);
 }
 
 KERNEL
@@ -153,9 +154,9 @@ yki_ln_grad(__global const float *x, __global const float *dy, __global const fl
 #if RMS
         rest = 0.f;
 #else
-        rest = yki_sum_row(v, rest, sums) / (float)width;
+        rest = QUOTIENT(float, yki_sum_row(v, rest, sums), width);
 #endif
-        dot = -yki_sum_row(dots, dot, sums) * inverse * inverse / (float)width;
+        dot = QUOTIENT(float, -yki_sum_row(dots, dot, sums) * inverse * inverse, width);
         FOR_ITEM(i, floatv t = LOADV(0, g + i); if (affine) t *= LOADV(0, gamma + i);
                  STOREV(YKI_FMA(LOADV(0, p + i) - mean, (floatv)(dot), t - rest) * inverse, 0,
                         out + i),

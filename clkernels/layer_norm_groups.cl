@@ -25,6 +25,7 @@
 #endif
 
 #include "vectors.cl"
+#include "exact.cl"
 #include "sum_columns.cl"
 
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
@@ -108,13 +109,13 @@ yki_ln_grads(__global const float *x, __global const float *dy, __global const f
             }
         }
         if (!RMS)
-            mean = yki_row_sum(v, means) / (float)width;
+            mean = QUOTIENT(float, yki_row_sum(v, means), width);
         EACH_VECTOR(k, i)
         {
             v[k] = i < width ? v[k] - mean : 0.f;
             t[k] = v[k] * v[k];
         }
-        inverse = 1.f / sqrt(yki_row_sum(t, squares) / (float)width + epsilon);
+        inverse = INVERSE_ROOT(float, QUOTIENT(float, yki_row_sum(t, squares), width) + epsilon);
         EACH_VECTOR(k, i)
         {
             sum_dy[k] += g[k];
@@ -124,8 +125,8 @@ yki_ln_grads(__global const float *x, __global const float *dy, __global const f
             t[k] = g[k] * v[k];
         }
         if (!RMS)
-            slope = yki_row_sum(g, slopes) / (float)width;
-        dot = -yki_row_sum(t, dots) * inverse * inverse / (float)width;
+            slope = QUOTIENT(float, yki_row_sum(g, slopes), width);
+        dot = QUOTIENT(float, -yki_row_sum(t, dots) * inverse * inverse, width);
         EACH_VECTOR(k, i)
             if (there && i < width)
                 STOREV(YKI_FMA(v[k], (floatv)(dot), g[k] - slope) * inverse, 0, dx + at + i);

@@ -38,6 +38,7 @@
     __global const float *x, __global const TARGET *target, __global float *out, int samples, \
         int classes, int positions, int has_ignore, int ignore, float smoothing, float delta, \
         int k WEIGHTS_ARG
+#include "exact.cl"
 #include "math.cl"
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
 
@@ -194,7 +195,7 @@ float mass_of(__global const float *class_weights, int has_class_weights, int cl
         return 1.f;
     for (int c = 0; smoothing > 0.f && c < classes; c++)
         sum += class_weights[c];
-    return YKI_FMA(1.f - smoothing, class_weights[label], smoothing * (sum / classes));
+    return YKI_FMA(1.f - smoothing, class_weights[label], smoothing * QUOTIENT(float, sum, classes));
 }
 #define MASS mass_of(class_weights, has_class_weights, classes, label, smoothing)
 #endif
@@ -231,17 +232,17 @@ float2 softmax_ce(SAMPLE_ARGS(LABEL))
 
             for (int c = 0; c < classes; c++)
                 mean += (log_sum - column[(long)c * positions]) TIMES_CLASS(c);
-            loss = YKI_FMA(1.f - smoothing, loss, smoothing * (mean / classes));
+            loss = YKI_FMA(1.f - smoothing, loss, smoothing * QUOTIENT(float, mean, classes));
         }
         result.x += loss TIMES(p);
         if (!grad)
             continue;
-        scale = 1.f / sum;
+        scale = QUOTIENT(float, 1.f, sum);
 #ifdef WEIGHTED
         scale *= MASS * WEIGHT(p);
 #endif
         for (int c = 0; c < classes; c++) {
-            float wanted = (c == label ? 1.f - smoothing : 0.f) + smoothing / classes;
+            float wanted = (c == label ? 1.f - smoothing : 0.f) + QUOTIENT(float, smoothing, classes);
 
             slope[(long)c * positions] =
                 slope[(long)c * positions] * scale - wanted TIMES_CLASS(c) TIMES(p);
@@ -271,15 +272,15 @@ float2 ce(SAMPLE_ARGS(LABEL))
 
             for (int c = 0; c < classes; c++)
                 mean -= fmax(YKI_LOG(float, column[(long)c * positions]), -100.f) TIMES_CLASS(c);
-            loss = YKI_FMA(1.f - smoothing, loss, smoothing * (mean / classes));
+            loss = YKI_FMA(1.f - smoothing, loss, smoothing * QUOTIENT(float, mean, classes));
         }
         result.x += isnan(column[(long)label * positions]) ? NAN : loss TIMES(p);
         for (int c = 0; grad && c < classes; c++) {
-            float wanted = (c == label ? 1.f - smoothing : 0.f) + smoothing / classes;
+            float wanted = (c == label ? 1.f - smoothing : 0.f) + QUOTIENT(float, smoothing, classes);
 
             wanted = wanted TIMES_CLASS(c) TIMES(p);
             slope[(long)c * positions] =
-                wanted == 0.f ? 0.f : -wanted / fmax(column[(long)c * positions], 1e-38f);
+                wanted == 0.f ? 0.f : QUOTIENT(float, -wanted, fmax(column[(long)c * positions], 1e-38f));
         }
     }
     return result;
@@ -307,7 +308,8 @@ float2 ce(SAMPLE_ARGS(LABEL))
     }
 
 /* On logits, without overflow: max(a, 0) - a b + log(1 + e^-|a|). d is not used. */
-#define SIGMOID(a) ((a) >= 0.f ? 1.f / (1.f + YKI_EXP(float, -(a))) : YKI_EXP(float, a) / (1.f + YKI_EXP(float, a)))
+#define SIGMOID(a)                                                                            \
+    QUOTIENT(float, (a) >= 0.f ? 1.f : YKI_EXP(float, a), 1.f + YKI_EXP(float, -fabs(a)))
 ELEMENTWISE(bce, (d - d) + (a > 0.f ? a : 0.f) - a *b + YKI_LOG1P(float, YKI_EXP(float, -fabs(a))), SIGMOID(a) - b)
 ELEMENTWISE(mse, d *d, 2.f * d)
 ELEMENTWISE(l1, fabs(d), d > 0.f ? 1.f : d < 0.f ? -1.f : d * 0.f)
@@ -370,14 +372,14 @@ float2 softmax_ce(SAMPLE_ARGS(LABEL))
         log_sum = YKI_LOG(float, sum);
         loss = m + log_sum - column[(long)(counts ? label : 0) * positions];
         if (smoothing > 0.f)
-            loss = YKI_FMA(1.f - smoothing, loss, smoothing * (log_sum - all / classes));
+            loss = YKI_FMA(1.f - smoothing, loss, smoothing * (log_sum - QUOTIENT(float, all, classes)));
         if (counts)
             result.x += loss;
-        sum = 1.f / sum;
+        sum = QUOTIENT(float, 1.f, sum);
         if (grad)
             FOR_EACH_CLASS(c)
             {
-                float wanted = (c == label ? 1.f - smoothing : 0.f) + smoothing / classes;
+                float wanted = (c == label ? 1.f - smoothing : 0.f) + QUOTIENT(float, smoothing, classes);
                 float slope = YKI_EXP(float, column[(long)c * positions] - m) * sum - wanted;
 
                 grad[p + (long)c * positions] = counts ? slope : NO_SLOPE(label);
@@ -402,16 +404,16 @@ float2 ce(SAMPLE_ARGS(LABEL))
         mean = join_sum(mean, parts);
         loss = -fmax(YKI_LOG(float, own), -100.f);
         if (smoothing > 0.f)
-            loss = YKI_FMA(1.f - smoothing, loss, smoothing * (mean / classes));
+            loss = YKI_FMA(1.f - smoothing, loss, smoothing * QUOTIENT(float, mean, classes));
         if (counts)
             result.x += isnan(own) ? NAN : loss;
         if (grad)
             FOR_EACH_CLASS(c)
             {
-                float wanted = (c == label ? 1.f - smoothing : 0.f) + smoothing / classes;
+                float wanted = (c == label ? 1.f - smoothing : 0.f) + QUOTIENT(float, smoothing, classes);
                 float slope = wanted == 0.f
                                   ? 0.f
-                                  : -wanted / fmax(column[(long)c * positions], 1e-38f);
+                                  : QUOTIENT(float, -wanted, fmax(column[(long)c * positions], 1e-38f));
 
                 grad[p + (long)c * positions] = counts ? slope : NO_SLOPE(label);
             }

@@ -18,6 +18,7 @@
 #endif
 
 #include "vectors.cl"
+#include "exact.cl"
 #include "exp2.cl"
 #include "math.cl"
 
@@ -113,17 +114,17 @@ yki_ce_rows(__global const float *x, __global const LABEL *target, __global floa
             float log_sum = YKI_LOG(float, sum), loss = largest - picked + log_sum;
 
             if (smoothing > 0.f)
-                loss = YKI_FMA(1.f - smoothing, loss, smoothing * (log_sum - all / width));
+                loss = YKI_FMA(1.f - smoothing, loss, smoothing * (log_sum - QUOTIENT(float, all, width)));
             vstore2(good && !ignored ? (float2)(loss, 1.f) : (float2)(none, ignored ? 0.f : 1.f),
                     first + row, pairs);
         }
-        sum = 1.f / sum;
+        sum = QUOTIENT(float, 1.f, sum);
         if (with_grad)
             FOR_EACH_VECTOR(i)
             {
                 floatv v = yki_some(p, i, width, largest) - largest;
 
-                v = YKI_FMA(exp2_down(v * LOG2E), (floatv)(sum), (floatv)(-smoothing / width));
+                v = YKI_FMA(exp2_down(v * LOG2E), (floatv)(sum), (floatv)(QUOTIENT(float, -smoothing, width)));
                 yki_put_some(good && !ignored ? v : (floatv)(none), grad + row * width, i, width);
             }
         if (with_grad && good && !ignored && (int)get_local_id(0) == label / VEC % WG)

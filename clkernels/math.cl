@@ -91,7 +91,7 @@
     {                                                                                         \
         T sum = 1.f + x;                                                                      \
                                                                                               \
-        return YKI_PASTE(log_, T)(sum) + (x - (sum - 1.f)) / sum;                             \
+        return YKI_PASTE(log_, T)(sum) + QUOTIENT(T, x - (sum - 1.f), sum);                   \
     }
 
 /* The power of 0 and of infinity, by the sign of a. */

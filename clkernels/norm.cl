@@ -55,7 +55,7 @@
 /* Merges another (count, mean, m2), which is not empty, into this one. */
 #define MERGE(count, mean, m2, other_count, other_mean, other_m2)                              \
     {                                                                                          \
-        float total_ = (count) + (other_count), share_ = (other_count) / total_;               \
+        float total_ = (count) + (other_count), share_ = QUOTIENT(float, other_count, total_); \
         mean##_type delta_ = (other_mean) - (mean);                                            \
         (m2) += (other_m2) + delta_ * delta_ * ((count)*share_);                               \
         (mean) += delta_ * share_;                                                             \
@@ -144,7 +144,7 @@ yki_bn_stats_blocked(__global const float *x, __global float *part, int samples,
                 FOR_EACH_4(i, a0, a1, 1, s0 += loadv(i, p) - pivot, s1 += loadv(i + 1, p) - pivot,
                            s2 += loadv(i + 2, p) - pivot, s3 += loadv(i + 3, p) - pivot)
             }
-            tile_mean = ((s0 + s1) + (s2 + s3)) / tile_count;
+            tile_mean = QUOTIENT(floatv, (s0 + s1) + (s2 + s3), tile_count);
             s0 = s1 = s2 = s3 = 0.f;
             for (int n = n0; n < n1; n++) {
                 __global const float *p = x + ((long)n * blocks + b) * area * VEC;
@@ -208,7 +208,7 @@ yki_bn_stats_rows(__global const float *x, __global float *part, int samples, in
                     rests[k] = rest;
                 }
             for (int k = 0; k < some; k++) {
-                tile_means[k] = (yki_sum_lanes(sums[k]) + rests[k]) / tile_count;
+                tile_means[k] = QUOTIENT(float, yki_sum_lanes(sums[k]) + rests[k], tile_count);
                 sums[k] = rests[k] = 0.f;
             }
             for (int n = n0; n < n1; n++)
@@ -307,7 +307,7 @@ yki_bn_apply_blocked(APPLY_ARGS)
 
             block = b;
             mean = m;
-            scale = INVERSE(count, m2);
+            scale = INVERSE(floatv, count, m2);
             shift = 0.f;
             ADD_PARAMETERS(c)
         }
@@ -333,7 +333,7 @@ yki_bn_apply_blocked(APPLY_ARGS)
 
 #define CHANNEL_SCALE(c)                                                                       \
     float mean = stats[channels + (c)];                                                        \
-    float scale = INVERSE(stats[c], stats[2 * channels + (c)]) *                               \
+    float scale = INVERSE(float, stats[c], stats[2 * channels + (c)]) *                        \
                   (flags & AFFINE ? gamma[c] : 1.f);                                           \
     float shift = flags & AFFINE ? beta[c] : 0.f;
 
@@ -396,7 +396,7 @@ yki_bn_grad_stats_blocked(GRAD_STATS_ARGS)
         LOAD_LANES(count, stats, c, 1.f)
         LOAD_LANES(mean, stats + channels, c, 0.f)
         LOAD_LANES(m2, stats + 2 * channels, c, 0.f)
-        floatv inverse = INVERSE(count, m2), scale = inverse, shift = 0.f;
+        floatv inverse = INVERSE(floatv, count, m2), scale = inverse, shift = 0.f;
         ADD_PARAMETERS(c)
 
         FOR_EACH_TILE(split)
@@ -480,7 +480,7 @@ yki_bn_grad_stats_rows(GRAD_STATS_ARGS, int rows)
         }
         for (int k = 0; k < some; k++) {
             out[k] = sum[k];
-            out[channels + k] = dot[k] * INVERSE(stats[c + k], stats[2 * channels + c + k]);
+            out[channels + k] = dot[k] * INVERSE(float, stats[c + k], stats[2 * channels + c + k]);
         }
     }
 }
@@ -511,12 +511,12 @@ yki_bn_grad_blocked(GRAD_ARGS)
             LOAD_LANES(m2, stats + 2 * channels, c, 0.f)
             LOAD_LANES(sum, sums, c, 0.f)
             LOAD_LANES(dot, sums + channels, c, 0.f)
-            floatv inverse = INVERSE(count, m2);
+            floatv inverse = INVERSE(floatv, count, m2);
 
             block = b;
             mean = m;
-            offset = sum / max(count, 1.f);
-            slope = -dot * inverse / max(count, 1.f);
+            offset = QUOTIENT(floatv, sum, max(count, 1.f));
+            slope = QUOTIENT(floatv, -dot * inverse, max(count, 1.f));
             scale = inverse;
             if (flags & AFFINE) {
                 LOAD_LANES(weight, gamma, c, 0.f)
@@ -539,8 +539,9 @@ yki_bn_grad_blocked(GRAD_ARGS)
 
 #define CHANNEL_SLOPE(c)                                                                       \
     float count = max(stats[c], 1.f), mean = stats[channels + (c)];                            \
-    float inverse = INVERSE(stats[c], stats[2 * channels + (c)]);                              \
-    float offset = sums[c] / count, slope = -sums[channels + (c)] * inverse / count;           \
+    float inverse = INVERSE(float, stats[c], stats[2 * channels + (c)]);                       \
+    float offset = QUOTIENT(float, sums[c], count);                                            \
+    float slope = QUOTIENT(float, -sums[channels + (c)] * inverse, count);                     \
     float scale = inverse * (flags & AFFINE ? gamma[c] : 1.f);                                 \
     float shift = (flags & RELU) && (flags & AFFINE) ? beta[c] : 0.f;
 

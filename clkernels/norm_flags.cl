@@ -9,4 +9,4 @@
 #define RELU     4
 
 /* 1 / deviation, from the statistics. If the count is 0, nothing is normalised with it. */
-#define INVERSE(count, m2) (1.f / sqrt((m2) / max((count), 1.f) + epsilon))
+#define INVERSE(T, count, m2) INVERSE_ROOT(T, QUOTIENT(T, m2, max((count), 1.f)) + epsilon)

@@ -33,6 +33,7 @@
 #endif
 
 #include "vectors.cl"
+#include "exact.cl"
 #include "norm_flags.cl"
 
 #define ITEMS  (WG / COLUMNS)
@@ -88,7 +89,7 @@
 /* Merges another (count, mean, m2), which is not empty, into this one. */
 #define MERGE(count, mean, m2, other_count, other_mean, other_m2)                              \
     {                                                                                          \
-        float total_ = (count) + (other_count), share_ = (other_count) / total_;               \
+        float total_ = (count) + (other_count), share_ = QUOTIENT(float, other_count, total_); \
         float delta_ = (other_mean) - (mean);                                                  \
         (m2) += (other_m2) + delta_ * delta_ * ((count)*share_);                               \
         (mean) += delta_ * share_;                                                             \
@@ -126,7 +127,7 @@ yki_bn_parts(__global const float *x, __global float *part, int positions, int c
             }
             EACH(k) sum += v[k];
             own = (float)(some * VEC);
-            own_mean = yki_sum_few_lanes(sum) / own;
+            own_mean = QUOTIENT(float, yki_sum_few_lanes(sum), own);
             EACH(k)
             {
                 floatv d = v[k] - own_mean;
@@ -137,7 +138,7 @@ yki_bn_parts(__global const float *x, __global float *part, int positions, int c
             MERGE(count, mean, m2, own, own_mean, yki_sum_few_lanes(squares))
         }
         size = (float)(end - first) * VEC;
-        delta = yki_sum_pairs((float2)(count * mean, 0.f), ITEMS, sums).x / max(size, 1.f);
+        delta = QUOTIENT(float, yki_sum_pairs((float2)(count * mean, 0.f), ITEMS, sums).x, max(size, 1.f));
         mean -= delta;
         m2 = yki_sum_pairs((float2)(YKI_FMA(count * mean, mean, m2), 0.f), ITEMS, sums).x;
         if (ITEM == 0 && mine) {
@@ -176,7 +177,7 @@ yki_join_statistics(__global const float *part, int parts, int channels, int c, 
         }
         yki_sum_pairs((float2)(count, moved), JOINERS, sums);
         count = first[0];
-        moved = first[1] / max(count, 1.f);
+        moved = QUOTIENT(float, first[1], max(count, 1.f));
         mean = pivot + moved;
         EACH_PART(k)
         {
@@ -253,7 +254,7 @@ yki_bn_join_sums(__global const float *part, __global float *out, int channels, 
 /* ---- y = (x - mean) / deviation * gamma + beta (+ residual), with relu at least 0 ---- */
 
 #define STATISTICS(s)                                                                          \
-    float count = max((s).x, 1.f), mean = (s).y, inverse = INVERSE((s).x, (s).z);              \
+    float count = max((s).x, 1.f), mean = (s).y, inverse = INVERSE(float, (s).x, (s).z);       \
     float scale = inverse * (flags & AFFINE ? gamma[c] : 1.f);
 
 /* A comparison that is false for NaN keeps it. */
@@ -393,7 +394,7 @@ yki_bn_grad_apply(__global const float *x, __global const float *dy, __global co
         float shift = GATE_SHIFT;
         WALK(c, piece)
         float2 all = yki_join_sums(part, parts, channels, c, sums);
-        float offset = all.x / count, slope = -all.y * inverse / count;
+        float offset = QUOTIENT(float, all.x, count), slope = QUOTIENT(float, -all.y * inverse, count);
 
         if ((flags & WRITE) && piece == 0 && ITEM == 0 && mine) {
             total_sum[c] = all.x;

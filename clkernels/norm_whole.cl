@@ -19,6 +19,7 @@
 #endif
 
 #include "vectors.cl"
+#include "exact.cl"
 #include "norm_flags.cl"
 
 #define ALONE 8 /* another flag: statistics only; y is not written */
@@ -76,7 +77,7 @@ yki_bn_whole(__global const float *x, __global const float *gamma, __global cons
 
         for (EACH)
             sum += LOADV(at, x) - pivot;
-        mean = group_sum(yki_sum_few_lanes(sum), sums) / max(count, 1.f);
+        mean = QUOTIENT(float, group_sum(yki_sum_few_lanes(sum), sums), max(count, 1.f));
         for (EACH) {
             floatv d = LOADV(at, x) - pivot - mean;
 
@@ -91,7 +92,7 @@ yki_bn_whole(__global const float *x, __global const float *gamma, __global cons
         }
         if (flags & ALONE)
             continue;
-        scale = INVERSE(count, m2) * (flags & AFFINE ? gamma[c] : 1.f);
+        scale = INVERSE(float, count, m2) * (flags & AFFINE ? gamma[c] : 1.f);
         shift = flags & AFFINE ? beta[c] : 0.f;
         for (EACH) {
             floatv v = YKI_FMA(LOADV(at, x) - mean, (floatv)(scale), (floatv)(shift));
@@ -129,7 +130,7 @@ yki_bn_whole_grad(__global const float *x, __global const float *dy, __global co
     {
         WALK(c);
         float count = max(stats[c], 1.f), mean = stats[channels + c];
-        float inverse = INVERSE(stats[c], stats[2 * channels + c]);
+        float inverse = INVERSE(float, stats[c], stats[2 * channels + c]);
         float scale = inverse * (flags & AFFINE ? gamma[c] : 1.f);
         float shift = (flags & RELU) && (flags & AFFINE) ? beta[c] : 0.f;
         float all, product, offset, slope;
@@ -146,8 +147,8 @@ yki_bn_whole_grad(__global const float *x, __global const float *dy, __global co
             total_sum[c] = all;
             total_dot[dot_at + c] = product;
         }
-        offset = all / count;
-        slope = -product * inverse / count;
+        offset = QUOTIENT(float, all, count);
+        slope = QUOTIENT(float, -product * inverse, count);
         for (EACH) {
             ELEMENT(e, d);
             STOREV(YKI_FMA(e, (floatv)(slope), d - offset) * scale, at, dx);

@@ -18,6 +18,7 @@
 #endif
 
 #include "vectors.cl"
+#include "exact.cl"
 #include "pool_window.cl"
 
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
@@ -492,7 +493,7 @@ yki_plane_mean_blocked(__global const float *x, __global float *y, int samples, 
         }
         if (i < area)
             s0 += loadv(i, p);
-        storev((s0 + s1) / (float)area, 0, lanes);
+        storev(QUOTIENT(floatv, s0 + s1, area), 0, lanes);
         for (int l = 0; l < VEC && c + l < channels; l++)
             y[n * channels + c + l] = lanes[l];
     }
@@ -503,7 +504,7 @@ yki_plane_mean_grad_blocked(__global const float *dy, __global float *dx, int sa
                             int channels, int area)
 {
     int blocks = (channels + VEC - 1) / VEC;
-    float weight = 1.f / (float)area;
+    float weight = QUOTIENT(float, 1.f, area);
 
     FOR_EACH_TASK(task, (long)samples * blocks)
     {
@@ -540,7 +541,7 @@ yki_plane_mean_rows(__global const float *x, __global float *y, int samples, int
         storev(s0, 0, lanes);
         for (int l = 0; l < VEC; l++)
             sum += lanes[l];
-        y[task] = sum / (float)area;
+        y[task] = QUOTIENT(float, sum, area);
     }
 }
 
@@ -548,7 +549,7 @@ KERNEL
 yki_plane_mean_grad_rows(__global const float *dy, __global float *dx, int samples, int channels,
                          int area)
 {
-    float weight = 1.f / (float)area;
+    float weight = QUOTIENT(float, 1.f, area);
 
     FOR_EACH_TASK(task, (long)samples * channels)
     {

@@ -19,6 +19,7 @@
 #endif
 
 #include "vectors.cl"
+#include "exact.cl"
 #include "pool_window.cl"
 
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
@@ -184,7 +185,7 @@ yki_plane_mean_groups(__global const float *x, __global float *y, int planes, in
                 *own += own[step];
         }
         if (sub == 0 && plane < planes)
-            y[plane] = *own / (float)(wide * VEC);
+            y[plane] = QUOTIENT(float, *own, wide * VEC);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 }
@@ -193,7 +194,7 @@ KERNEL
 yki_plane_mean_grad_groups(__global const float *dy, __global float *dx, int planes, int wide)
 {
     __global floatv *out = (__global floatv *)dx;
-    float weight = 1.f / (float)(wide * VEC);
+    float weight = QUOTIENT(float, 1.f, wide * VEC);
 
     FOR_EACH_PLANE(plane)
     {

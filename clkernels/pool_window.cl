@@ -2,6 +2,10 @@
  *
  * pool_window.cl - what the kernels of pooling have in common (pool.cl, pool_groups.cl).
  */
+#ifndef QUOTIENT /* compiled alone */
+#define QUOTIENT(T, a, b) ((a) / (b))
+#endif
+
 /* planes: (N, C) or (N, C / VEC); x is h by w, y is oh by ow. */
 #define GEOMETRY                                                                               \
     int planes, int h, int w, int oh, int ow, int kh, int kw, int sh, int sw, int ph, int pw
@@ -24,5 +28,5 @@ yki_window_weight(int oy, int ox, int h, int w, int kh, int kw, int sh, int sw, 
         y1 = min(y1, h);
         x1 = min(x1, w);
     }
-    return 1.f / ((float)(y1 - y0) * (float)(x1 - x0));
+    return QUOTIENT(float, 1.f, (float)(y1 - y0) * (float)(x1 - x0));
 }

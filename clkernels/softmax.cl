@@ -17,6 +17,7 @@
 
 /* Side by side, VEC divides the length. */
 #include "vectors.cl"
+#include "exact.cl"
 #include "math.cl"
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
 
@@ -101,7 +102,7 @@ yki_softmax_rows(__global const float *x, __global float *y, int rows, int lengt
         FOR_ROW(floatv e = YKI_EXP(floatv, LOADV(i, in) - top); sums += e; STOREV(e, i, out),
                 float e = YKI_EXP(float, in[i] - top); sum += e; out[i] = e)
         sum = sum_of_group(sum + sum_of_lanes(sums), parts);
-        scale = 1.f / sum;
+        scale = QUOTIENT(float, 1.f, sum);
         FOR_ROW(STOREV(LOADV(i, out) * scale, i, out), out[i] *= scale)
     }
 }
@@ -140,7 +141,7 @@ yki_softmax_grad_rows(__global const float *y, __global const float *dy, __globa
             sum += e;                                                                         \
             PUT(e, 0, out + (long)j * inner);                                                 \
         }                                                                                     \
-        scale = 1.f / sum;                                                                    \
+        scale = QUOTIENT(T, 1.f, sum);                                                        \
         for (int j = 0; j < length; j++)                                                      \
             PUT(AT(0, out + (long)j * inner) * scale, 0, out + (long)j * inner);              \
     }

@@ -14,6 +14,7 @@
 #endif
 
 #include "vectors.cl"
+#include "exact.cl"
 #include "exp2.cl"
 
 /* `i` is a vector of the result, `at` where its gate stands in x. Groups take rows, so that no

@@ -25,6 +25,8 @@
         __global const float *a3, __global const float *a4, __global const float *a5,         \
         __global const float *a6, __global const float *a7, int used
 
+#include "exact.cl"
+
 #define ITEM __kernel YKI_GROUP(1, 1)
 #define GROUP __kernel YKI_GROUP(WG, 1)
 
@@ -129,7 +131,7 @@ yki_team_moments(INPUTS, __global float *out, int count)
             float more = PICK(i, c), total = n + more;
 
             if (more > 0.f) {
-                float d = PICK(i, channels + c) - mean, part = more / total;
+                float d = PICK(i, channels + c) - mean, part = QUOTIENT(float, more, total);
 
                 m2 += PICK(i, 2 * channels + c);
                 m2 += d * d * (n * part);

@@ -19,6 +19,7 @@
 #endif
 
 #include "vectors.cl"
+#include "exact.cl"
 #include "exp2.cl"
 #include "math.cl"
 
@@ -117,7 +118,7 @@ floatv gelu_share(floatv x)
     floatv t = gelu_bounded(x), e;
 
     e = exp2_down(-fabs(t) * YKI_FMA(t * t, (floatv)(0.1029432397f), (floatv)(2.302208198f)));
-    return select(e, (floatv)(1.f), x >= 0.f) / (1.f + e);
+    return QUOTIENT(floatv, select(e, (floatv)(1.f), x >= 0.f), 1.f + e);
 }
 
 /* 2 u'. */
@@ -133,7 +134,8 @@ floatv gelu_slope(floatv x)
  * polynomial keeps NaN. */
 floatv tanhv(floatv x)
 {
-    floatv z = x * x, far = 1.f - 2.f / (YKI_EXP(floatv, 2.f * fabs(x)) + 1.f), near;
+    floatv z = x * x, near;
+    floatv far = 1.f - QUOTIENT(floatv, 2.f, YKI_EXP(floatv, 2.f * fabs(x)) + 1.f);
 
     near = YKI_FMA(z, (floatv)(-5.70498872745e-3f), (floatv)(2.06390887954e-2f));
     near = YKI_FMA(z, near, (floatv)(-5.37397155531e-2f));
@@ -148,7 +150,7 @@ floatv expm1v(floatv x)
 {
     floatv t = tanhv(.5f * x);
 
-    return 2.f * t / (1.f - t);
+    return QUOTIENT(floatv, 2.f * t, 1.f - t);
 }
 
 /* max(x, 0) would turn NaN into 0; a comparison that is false for NaN keeps it. */
@@ -184,8 +186,8 @@ UNARY(hardswish, select(select(x *YKI_FMA(x, (floatv)(1.f / 6.f), (floatv)(.5f))
 UNARY(elu, select(x, a *expm1v(x), x <= 0.f), select(dy, dy *(v + a), v <= 0.f))
 /* Infinite, or NaN, outside of what they are for, as IEEE 754 has it. */
 UNARY(exp, YKI_EXP(floatv, x), dy *v)
-UNARY(log, YKI_LOG(floatv, x), dy / v)
-UNARY(sqrt, sqrt(x), .5f * dy / v)
+UNARY(log, YKI_LOG(floatv, x), QUOTIENT(floatv, dy, v))
+UNARY(sqrt, ROOT(floatv, x), QUOTIENT(floatv, .5f * dy, v))
 UNARY(abs, fabs(x), select(select(dy, -dy, v < 0.f), v, v == 0.f))
 /* A square is exact. The gradient of a constant is 0, also where x^-1 is infinite. */
 UNARY(pow, a == 2.f ? x *x : YKI_POW(floatv, x, a),

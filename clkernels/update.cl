@@ -40,11 +40,8 @@
 #include "random_words.cl"
 #endif
 
-#if SETTLE
+#if SETTLE && VEC != 16
 DEFINE_EXACT(float16, int16)
-#if VEC != 16
-DEFINE_EXACT(floatv, YKI_PASTE(int, VEC))
-#endif
 #endif
 
 float inverse_count(__global const float *loss)

@@ -29,6 +29,7 @@
 #endif
 
 #include "winograd_matrices.cl"
+#include "exact.cl"
 #include "norm_flags.cl"
 #include "sum_pairs.cl"
 
@@ -251,7 +252,7 @@ void
 put_statistics(int count, float pivot, float sum, float squares, __global float *to, int step,
                __local float2 *space)
 {
-    float n = (float)count, mean = sum / max(n, 1.f), m2 = YKI_FMA(-sum, mean, squares);
+    float n = (float)count, mean = QUOTIENT(float, sum, max(n, 1.f)), m2 = YKI_FMA(-sum, mean, squares);
     __local float *pivots = (__local float *)space;
     float first, moved;
     float2 all;
@@ -263,7 +264,7 @@ put_statistics(int count, float pivot, float sum, float squares, __global float 
     barrier(CLK_LOCAL_MEM_FENCE);
     mean += count ? pivot - first : 0.f;
     all = yki_sum_pairs((float2)(n, n * mean), WG, space);
-    moved = all.y / max(all.x, 1.f);
+    moved = QUOTIENT(float, all.y, max(all.x, 1.f));
     mean -= moved;
     m2 = yki_sum_pairs((float2)(YKI_FMA(n * mean, mean, m2 < 0.f ? 0.f : m2), 0.f), WG, space).x;
     if (ITEM == 0) {
@@ -274,7 +275,7 @@ put_statistics(int count, float pivot, float sum, float squares, __global float 
 }
 #elif NORM == SUMS
 #define NORM_START                                                                            \
-    float inverse = INVERSE(stats[channel], stats[2 * o + channel]), mean = stats[o + channel]; \
+    float inverse = INVERSE(float, stats[channel], stats[2 * o + channel]), mean = stats[o + channel]; \
     float scale = inverse * (flags & AFFINE ? gamma[channel] : 1.f);                          \
     float shift = flags & RELU && flags & AFFINE ? beta[channel] : 0.f, sum = 0.f, more = 0.f; \
     float2 all;

@@ -172,7 +172,7 @@ mutant 'terms behind the last vector' clkernels/gemv.cl \
 mutant 'local statistics' lib/team/crew.c \
     '.merges = (crew->team->total > 1 || crew->exact.together)' '.merges = false' $team halves
 mutant 'mean of the devices means' clkernels/team.cl \
-    'part = more / total;' 'part = 0.5f;' $team halves
+    'part = QUOTIENT(float, more, total);' 'part = 0.5f;' $team halves
 mutant 'variance within devices' clkernels/team.cl \
     'm2 += d * d * (n * part);' '' $team halves
 
@@ -283,6 +283,8 @@ mutant 'blocks of 8 channels in canonical sums' clkernels/common.cl \
     '#define YKI_CANONICAL_CHANNELS 16' '#define YKI_CANONICAL_CHANNELS 8' tests/op/check_canonical
 mutant 'parts of large gradients in canonical plans' lib/op/conv/conv2d.c \
     '>= MANY_WEIGHTS ? 1 : PARTS' '>= MANY_WEIGHTS ? PARTS : PARTS' tests/op/check_canonical
+mutant "a device's own quotients in canonical plans" clkernels/exact.cl \
+    '!(SETTLE || YKI_CANONICAL)' '!SETTLE' tests/op/check_canonical rough
 mutant 'granules added as floats' clkernels/granule.cl '*to = first ? add : *to + add;' \
     '*to = first ? add : convert_wordv(YKI_PASTE(convert_float, VEC)(*to) +
                                        YKI_PASTE(convert_float, VEC)(add));' \

@@ -5,15 +5,20 @@
  * small graphs are those in canonical_bits.h. So one table holds all implementations to one
  * another.
  *
+ * That holds for devices that do not promise to round quotients, too: it is tried with sources
+ * whose quotients and roots are rough.
+ *
  * YOKE_TEST_BITS=FILE appends the rows that are wrong or missing to a file, to be put into the
  * table when an order changes on purpose.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "small_graphs.h"
+#include "support/scratch.h"
 
 typedef struct bits_row {
     const char *graph, *node; /* a node has the number of the small graph, or of the case below */
@@ -66,7 +71,7 @@ has_larger(const op_small_graph *row)
 }
 
 static void
-check_small(const op_small_graph *row)
+check_small(const op_small_graph *row, unsigned skipped_widths)
 {
     bool labels = row->target == OP_LABELS;
     yoke_graph *g;
@@ -83,15 +88,17 @@ check_small(const op_small_graph *row)
                                        .no_gradient = row->stops_nan != NULL && row->target,
                                        .positive = strcmp(row->word, "cross_entropy") == 0 ||
                                                    strcmp(row->word, "binary_cross_entropy") == 0,
-                                       .skipped_widths = has_larger(row) ? ONLY_OWN_WIDTH : 0,
+                                       .skipped_widths = skipped_widths,
                                        .labels = labels ? OP_SMALL_CLASSES : 7,
                                        .targets = "target"});
 }
 
 START_TEST(small_graphs_have_their_bits)
 {
-    if (strcmp(op_small_graphs[_i].word, "attention") != 0) /* which has a test of its own */
-        check_small(&op_small_graphs[_i]);
+    const op_small_graph *row = &op_small_graphs[_i];
+
+    if (strcmp(row->word, "attention") != 0) /* which has a test of its own */
+        check_small(row, has_larger(row) ? ONLY_OWN_WIDTH : 0);
 }
 END_TEST
 
@@ -317,8 +324,89 @@ START_TEST(attention_has_its_bits)
     SKIP_SLOW_ATTENTION;
     for (size_t i = 0; i < op_small_graph_count; i++)
         if (strcmp(op_small_graphs[i].word, "attention") == 0)
-            check_small(&op_small_graphs[i]);
+            check_small(&op_small_graphs[i], ONLY_OWN_WIDTH);
     check_larger("large attention", attention_case, 0);
+}
+END_TEST
+
+/* ---- devices that do not promise to round quotients and roots ---- */
+
+/* Makes the device's own quotients and roots wrong by 1 to 3 units of the last place, by text in
+ * front of exact.cl; that of $YOKE_CL_DIR, if it has one. */
+static void
+make_rough(void)
+{
+    static const char before[] =
+        "#undef YKI_ROUNDED_DIVIDE\n"
+        "#define YKI_ROUNDED_DIVIDE 0\n"
+        "#define TURNED(T, a) select((T)(0x1.000002p0f), (T)(0x1.fffffcp-1f), fabs(a) < (T)(.7f))\n"
+        "#define OWN_QUOTIENT(T, a, b) ((a) / (b) * TURNED(T, (a) / (b)))\n"
+        "#define OWN_ROOT(T, a) (sqrt(a) * TURNED(T, a))\n";
+    const char *dir = getenv("YOKE_CL_DIR");
+    char path[1024], *exact, *text;
+    size_t size;
+
+    snprintf(path, sizeof path, "%s/exact.cl", dir ? dir : "");
+    if (access(path, R_OK) != 0)
+        snprintf(path, sizeof path, "%s/clkernels/exact.cl", getenv("YOKE_SRCDIR"));
+    exact = scratch_read(path, &size);
+    text = malloc(sizeof before + size);
+    size = (size_t)sprintf(text, "%s%s", before, exact);
+    scratch_write(scratch_path("exact.cl"), text, size);
+    setenv("YOKE_CL_DIR", scratch_dir(), 1);
+    free(text);
+    free(exact);
+}
+
+/* Those of the graphs and cases above that have quotients. */
+static const char divide[] =
+    ",div,avgpool2d,global_avgpool,softmax,layer_norm,rms_norm,batch_norm,attention,swiglu,sigmoid,"
+    "tanh,gelu_tanh,silu,elu,log,sqrt,binary_cross_entropy,softmax_cross_entropy,"
+    "linear_cross_entropy,cross_entropy,large global_avgpool,large softmax,large layer_norm,"
+    "large logits,rows of logits,";
+
+static bool
+divides(const char *name)
+{
+    char part[64];
+
+    snprintf(part, sizeof part, ",%s,", name);
+    return strstr(divide, part) != NULL;
+}
+
+/* Whether quotients of the selected devices are put right in any case. */
+static bool
+are_rough_here(void)
+{
+    yoke_selection *selection;
+    yoke_context *context;
+    bool rough = false;
+
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    for (size_t i = 0; i < yoke_selection_count(selection); i++)
+        rough |= !yki_device_get_traits(yoke_selection_get(selection, i))->rounded;
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+    return rough;
+}
+
+/* Small graphs, then larger ones, in the processor's own width: others have the same text. */
+START_TEST(rough_quotients_change_no_bits)
+{
+    const bool small = (size_t)_i < op_small_graph_count;
+    const size_t i = (size_t)_i - (small ? 0 : op_small_graph_count);
+
+    if (!divides(small ? op_small_graphs[i].word : cases[i].name))
+        return;
+    if (are_rough_here())
+        TEST_NOT_HERE("the device promises no rounding, so other tests see this");
+    make_rough();
+    if (small)
+        check_small(&op_small_graphs[i], ONLY_OWN_WIDTH);
+    else
+        check_larger(cases[i].name, cases[i].make, ONLY_OWN_WIDTH);
+    unsetenv("YOKE_CL_DIR");
 }
 END_TEST
 
@@ -326,10 +414,13 @@ Suite *
 test_suite(void)
 {
     Suite *suite = suite_create("canonical");
-    TCase *tcase = test_case(suite, "canonical");
+    TCase *tcase = test_case(suite, "canonical"), *rough = test_case(suite, "rough");
 
     tcase_add_loop_test(tcase, small_graphs_have_their_bits, 0, (int)op_small_graph_count);
     tcase_add_loop_test(tcase, larger_graphs_have_their_bits, 0, (int)YKI_COUNT(cases));
     tcase_add_test(tcase, attention_has_its_bits);
+    tcase_add_checked_fixture(rough, scratch_set_up, scratch_tear_down);
+    tcase_add_loop_test(rough, rough_quotients_change_no_bits, 0,
+                        (int)(op_small_graph_count + YKI_COUNT(cases)));
     return suite;
 }
