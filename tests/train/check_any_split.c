@@ -270,6 +270,28 @@ START_TEST(micro_batches)
 }
 END_TEST
 
+/* Without batch norms, whole granules are the same in a batch and in its micro-batches. */
+START_TEST(micro_batches_are_the_batch)
+{
+    const yoke_wire_choice wires[] = {YOKE_WIRE_I64, YOKE_WIRE_I32, YOKE_WIRE_I16};
+    team_run run = {.net = TEAM_DROPOUT,
+                    .any_split = true,
+                    .selector = root,
+                    .granule = 4,
+                    .wire = wires[_i],
+                    .steps = 6};
+    team_outcome whole, pieces;
+
+    team_train(devices.context, &run, &whole);
+    run.accumulate = 3;
+    team_train(devices.context, &run, &pieces);
+    ck_assert(team_same_bits(&whole, &pieces));
+    ck_assert(whole.loss == pieces.loss);
+    team_free(&whole);
+    team_free(&pieces);
+}
+END_TEST
+
 START_TEST(clipping_by_norm)
 {
     compare_some_splits((team_run){.net = TEAM_REGRESSION, .clip_norm = 0.05f, .steps = 10});
@@ -402,6 +424,9 @@ test_suite(void)
     tcase_add_test(tc, most_labels_ignored);
     tcase_add_test(tc, core_groups);
     tcase_add_test(tc, evaluations);
+    tc = test_case(suite, "micro-batches");
+    tcase_add_checked_fixture(tc, open_devices, close_devices);
+    tcase_add_loop_test(tc, micro_batches_are_the_batch, 0, 3);
     tc = test_case(suite, "integers");
     tcase_add_checked_fixture(tc, open_devices, close_devices);
     tcase_add_loop_test(tc, narrow_integers, 0, 2);
