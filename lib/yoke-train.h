@@ -90,8 +90,10 @@ typedef enum yoke_plan_level {
 
 typedef enum yoke_recompute_choice {
     YOKE_RECOMPUTE_NOTHING = 0, /* keeps all values of forward that backward reads */
-    YOKE_RECOMPUTE_CHEAP        /* computes cheap values again in backward: less memory; they have
+    YOKE_RECOMPUTE_CHEAP,       /* computes cheap values again in backward: less memory; they have
                                  * the same bits */
+    YOKE_RECOMPUTE_AUTO /* of trainers: nothing; or, where a device has too little memory for
+                         * that, what keeps to the memory that it has (yoke-parallel(7)) */
 } yoke_recompute_choice;
 
 /* In what an optimizer keeps its state, such as momentum. */
@@ -472,6 +474,7 @@ typedef enum yoke_wire_choice {
 } yoke_wire_choice;
 
 #define YOKE_STAGES_AUTO UINT32_MAX
+#define YOKE_STAGES_FIT  (UINT32_MAX - 1)
 
 typedef struct yoke_trainer_options {
     yoke_optimizer optimizer; /* all zero: SGD with rate 0.01 */
@@ -514,8 +517,9 @@ typedef struct yoke_trainer_options {
      * mean for others, and shards divide. */
     bool own_weights;
     /* Stages into which the graph is cut, each with the nodes of one device, through which the
-     * micro-batches of a step go; YOKE_STAGES_AUTO: as many as make a step shortest; 0: it is not
-     * cut (yoke-parallel(7)). */
+     * micro-batches of a step go; YOKE_STAGES_AUTO: as many as make a step shortest;
+     * YOKE_STAGES_FIT: the same, but only where the memory of the devices suffices in no other way
+     * that these options allow; 0: it is not cut (yoke-parallel(7)). */
     uint32_t stages;
 } yoke_trainer_options;
 
@@ -697,6 +701,11 @@ typedef struct yoke_forecast {
     double seconds;  /* that it computes, without the update; 0: unknown */
     double step_seconds;     /* of the step of all devices; 0: unknown */
     yoke_shard_choice shard; /* what is divided, on all devices alike */
+    /* Where some device has too little memory for training in the first way that the options allow:
+     * about what that way would need of this one, and what there was; else 0. */
+    uint64_t needed, available;
+    uint64_t recompute_bytes; /* that the values of its plan may take, if that was chosen; 0: all */
+    uint32_t stages;          /* into which the graph is cut, on all devices alike; 0: it is not */
 } yoke_forecast;
 /* Writes it for each of the `count` devices of the whole team. Times are those that were measured
  * when the trainer was made. With a comm every process calls it. */

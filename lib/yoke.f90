@@ -51,7 +51,7 @@ module yoke
         integer(c_int) :: wire = 0
         integer(c_int64_t) :: recompute_bytes = 0
         logical(c_bool) :: own_weights = .false.
-        integer(c_int32_t) :: stages = 0 ! -1: as many as make a step shortest
+        integer(c_int32_t) :: stages = 0 ! -1: as many as make a step shortest; -2: if need be
     end type
 
     type, bind(c), public :: yoke_result

@@ -484,15 +484,15 @@ yki_tool_parse_stages(const char *text, uint32_t *stages, char why[WHY])
     char *end;
     long number = strtol(text, &end, 10);
 
-    if (strcmp(text, "auto") == 0) {
-        *stages = YOKE_STAGES_AUTO;
+    if (strcmp(text, "auto") == 0 || strcmp(text, "fit") == 0 || strcmp(text, "no") == 0) {
+        *stages = text[0] == 'a' ? YOKE_STAGES_AUTO : text[0] == 'f' ? YOKE_STAGES_FIT : 0;
         return true;
     }
     if (end != text && !*end && number >= 1 && number <= MOST) {
         *stages = (uint32_t)number;
         return true;
     }
-    snprintf(why, WHY, "must be auto, or a number from 1 to %d", MOST);
+    snprintf(why, WHY, "must be no, fit, auto, or a number from 1 to %d", MOST);
     return false;
 }
 
@@ -505,5 +505,19 @@ yki_tool_parse_recompute(const char *text, yoke_recompute_choice *choice, uint64
     if (*choice == YOKE_RECOMPUTE_CHEAP || strcmp(text, "none") == 0 || parse_size(text, bytes))
         return true;
     snprintf(why, WHY, "must be none, cheap, or a size in bytes such as 512M or 1.5GB");
+    return false;
+}
+
+bool
+yki_tool_parse_recompute_or_auto(const char *text, yoke_recompute_choice *choice, uint64_t *bytes,
+                                 char why[WHY])
+{
+    if (yki_tool_parse_recompute(text, choice, bytes, why))
+        return true;
+    if (strcmp(text, "auto") == 0) {
+        *choice = YOKE_RECOMPUTE_AUTO;
+        return true;
+    }
+    snprintf(why, WHY, "must be auto, none, cheap, or a size in bytes such as 512M or 1.5GB");
     return false;
 }

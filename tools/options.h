@@ -49,12 +49,15 @@ bool yki_tool_parse_augmentation(const char *text, yoke_augmentation *augmentati
 /* "224" or "96x128": height and width */
 bool yki_tool_parse_image_size(const char *text, int *height, int *width, char why[TOOL_WHY]);
 
-/* "auto", or a number of stages. */
+/* "no", "fit", "auto", or a number of stages. */
 bool yki_tool_parse_stages(const char *text, uint32_t *stages, char why[TOOL_WHY]);
 
 /* "none", "cheap", or bytes as in "512M", "1.5GiB", "200MB", where M is MiB. */
 bool yki_tool_parse_recompute(const char *text, yoke_recompute_choice *choice, uint64_t *bytes,
                               char why[TOOL_WHY]);
+/* The same, or "auto", which replicas do not take. */
+bool yki_tool_parse_recompute_or_auto(const char *text, yoke_recompute_choice *choice,
+                                      uint64_t *bytes, char why[TOOL_WHY]);
 
 /* Adapters; empty targets are the library's. */
 typedef struct yki_tool_lora {

@@ -51,10 +51,12 @@ static void
 print_text(const request *wanted, const yoke_team *team, const yoke_forecast *list, size_t count)
 {
     yki_tool_table table;
-    char memory[32], quota[32];
+    char memory[32], quota[32], lack[TOOL_CHOICE_TEXT], choice[TOOL_CHOICE_TEXT];
 
+    if (yki_tool_lack_text(team, list, count, lack))
+        printf("%s\n", lack);
     printf("%s, batch %u: %s", wanted->training.model, wanted->training.batch,
-           yki_tool_shard_text(list[0].shard));
+           yki_tool_choice_text(list, count, choice));
     if (list[0].step_seconds > 0)
         printf("; a step takes about %.3g ms", 1e3 * list[0].step_seconds);
     putchar('\n');
@@ -95,6 +97,7 @@ print_json(const request *wanted, const yoke_team *team, const yoke_forecast *li
         yki_tool_json_string(&j, "why", why);
     } else {
         yki_tool_json_string(&j, "shard", shard_name(list[0].shard));
+        yki_tool_json_integer(&j, "stages", list[0].stages);
         yki_tool_json_real(&j, "step_ms",
                            list[0].step_seconds > 0 ? 1e3 * list[0].step_seconds : (double)NAN);
         yki_tool_json_open_array(&j, "devices");
@@ -106,6 +109,9 @@ print_json(const request *wanted, const yoke_team *team, const yoke_forecast *li
             yki_tool_json_integer(&j, "samples", (uint64_t)f->samples);
             yki_tool_json_integer(&j, "memory_bytes", f->memory);
             yki_tool_json_integer(&j, "quota_bytes", f->quota);
+            yki_tool_json_integer(&j, "recompute_bytes", f->recompute_bytes);
+            yki_tool_json_integer(&j, "needed_bytes", f->needed);
+            yki_tool_json_integer(&j, "available_bytes", f->available);
             yki_tool_json_real(&j, "ms", f->seconds > 0 ? 1e3 * f->seconds : (double)NAN);
             yki_tool_json_close_object(&j);
         }
@@ -230,7 +236,7 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
 static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
-    request wanted = {.training.shard = YOKE_SHARD_AUTO};
+    request wanted = {.training = TOOL_TRAINING_AUTO};
     yoke_context *context = NULL;
     yoke_status failed;
     int status;

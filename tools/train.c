@@ -476,8 +476,9 @@ make_trainer(session *s)
     o.schedule = &watch->schedule;
     if (!status)
         status = yoke_trainer_create(s->team, s->graph, &o, &s->trainer);
-    if (!status && o.shard == YOKE_SHARD_AUTO)
-        status = yki_tool_note_shard(s->self, s->team, s->trainer);
+    if (!status && (o.shard == YOKE_SHARD_AUTO || o.stages == YOKE_STAGES_FIT ||
+                    o.recompute == YOKE_RECOMPUTE_AUTO))
+        status = yki_tool_note_choice(s->self, s->team, s->trainer);
     return status ? status : load_initial(s);
 }
 
@@ -818,7 +819,7 @@ clear(session *s)
 static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
-    request wanted = {.settings.training.shard = YOKE_SHARD_AUTO};
+    request wanted = {.settings.training = TOOL_TRAINING_AUTO};
     static session s; /* static, as it is large: it has the names of devices */
     int status = read_arguments(self, argc, argv, &wanted, &s.config);
     char hash[33] = "";

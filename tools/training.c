@@ -87,6 +87,15 @@ check_recompute(const char *text, char why[TOOL_WHY])
 }
 
 static bool
+check_recompute_or_auto(const char *text, char why[TOOL_WHY])
+{
+    yoke_recompute_choice choice;
+    uint64_t bytes;
+
+    return yki_tool_parse_recompute_or_auto(text, &choice, &bytes, why);
+}
+
+static bool
 check_stages(const char *text, char why[TOOL_WHY])
 {
     uint32_t stages;
@@ -149,8 +158,11 @@ const yki_tool_option yki_tool_training_options[] = {
     {"own-weights", 0, NULL, "also for parts of one device, so that each divides and has its quota",
      FLAG(own_weights), .takers = TRAIN | BENCH | PLAN},
     {"stages", 0, "STAGES",
+     "cut the network: fit (default): if it fits no other way; no, auto, or 2, 3...",
+     TOOL_LIST(yki_tool_training, stages, check_stages), .takers = TRAIN | PLAN},
+    {"stages", 0, "STAGES",
      "cut the network into 2, 3... or auto: a part for each device (default: no)",
-     TOOL_LIST(yki_tool_training, stages, check_stages), .takers = TRAIN | BENCH | PLAN},
+     TOOL_LIST(yki_tool_training, stages, check_stages), .takers = BENCH},
     {"seed", 0, "N", "of initial values and orders (default: 0)",
      TOOL_COUNT(yki_tool_training, seed, 0, UINT32_MAX), .takers = TRAIN | VERIFY},
     {"accumulate", 'k', "N", "micro-batches of a step (default: 1)",
@@ -168,8 +180,13 @@ const yki_tool_option yki_tool_training_options[] = {
      TOOL_REAL(yki_tool_training, average, 0, 0.9999999), .takers = TRAIN | PLAN},
     {"recompute", 0, "KIND|SIZE",
      "in backward: none (default), cheap, or what keeps to a size: 512M",
-     TOOL_LIST(yki_tool_training, recompute, check_recompute),
-     .takers = TRAIN | BENCH | VERIFY | TUNE | PLAN},
+     TOOL_LIST(yki_tool_training, recompute, check_recompute), .takers = VERIFY | TUNE},
+    {"recompute", 0, "KIND|SIZE",
+     "in backward: none (default), auto, cheap, or what keeps to a size: 512M",
+     TOOL_LIST(yki_tool_training, recompute, check_recompute_or_auto), .takers = BENCH},
+    {"recompute", 0, "KIND|SIZE",
+     "in backward: auto (default): as memory needs; none, cheap, or a size: 512M",
+     TOOL_LIST(yki_tool_training, recompute, check_recompute_or_auto), .takers = TRAIN | PLAN},
     {"core-groups", 'G', "KIND", "of a CPU: measure (default), never or always",
      FROM(grouped, core_groups), .takers = TRAIN | BENCH | VERIFY | PLAN},
     {"level", 0, "LEVEL", "of planning: estimate, measure (default) or patient",
@@ -248,7 +265,7 @@ choose_recompute(const yki_tool_training *t, yoke_recompute_choice *choice, uint
     char why[TOOL_WHY];
 
     if (t->recompute)
-        yki_tool_parse_recompute(t->recompute, choice, bytes, why); /* checked before */
+        yki_tool_parse_recompute_or_auto(t->recompute, choice, bytes, why); /* checked before */
 }
 
 int

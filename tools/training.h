@@ -58,6 +58,12 @@ typedef struct yki_tool_training {
     yki_tool_sizes sizes;       /* of a language model */
 } yki_tool_training;
 
+/* What a training begins with: where memory is short, yoke finds a way. */
+#define TOOL_TRAINING_AUTO                                                                         \
+    {                                                                                              \
+        .stages = "fit", .recompute = "auto", .shard = YOKE_SHARD_AUTO                             \
+    }
+
 /* Ends with a zeroed row. */
 extern const yki_tool_option yki_tool_training_options[];
 
@@ -82,11 +88,18 @@ yoke_replica_options yki_tool_replica_options(const yki_tool_training *training,
  * frees it. */
 yoke_status yki_tool_forecast(const yoke_team *team, yoke_trainer *trainer, yoke_forecast **list,
                               size_t *count);
-/* Returns what is divided in words, such as "nothing is divided". */
-const char *yki_tool_shard_text(yoke_shard_choice shard);
-/* Notes what the devices divide, if they divide anything. With a comm all processes call it. */
-yoke_status yki_tool_note_shard(const yki_tool_command *command, const yoke_team *team,
-                                yoke_trainer *trainer);
+enum { TOOL_CHOICE_TEXT = 200 };
+/* Writes what devices do to have less, such as "nothing is divided". */
+const char *yki_tool_choice_text(const yoke_forecast *list, size_t count,
+                                 char text[TOOL_CHOICE_TEXT]);
+/* Writes what some device lacks, such as "training needs 3 MiB on cpu:0, which has 2 MiB"; NULL:
+ * all have enough. */
+const char *yki_tool_lack_text(const yoke_team *team, const yoke_forecast *list, size_t count,
+                               char text[TOOL_CHOICE_TEXT]);
+/* Notes what was chosen, where the devices have too little memory. With a comm all processes call
+ * it. */
+yoke_status yki_tool_note_choice(const yki_tool_command *command, const yoke_team *team,
+                                 yoke_trainer *trainer);
 /* Gives the graph's loss the weights that are asked for: those of classes as they are given or, if
  * they are "balanced", so that each class of the training data weighs as much (weigh.c). */
 yoke_status yki_tool_weigh(const yki_tool_training *training, const yki_tool_source *source,

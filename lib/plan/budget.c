@@ -556,8 +556,9 @@ find_least(budget *b)
 static yoke_status
 refuse(const budget *b)
 {
-    const yki_plan *plan = b->plan;
+    yki_plan *plan = b->plan;
 
+    plan->recomputed.least = b->least.bytes;
     return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
                     "%s: recompute_bytes is %llu; the values of a plan for %lld samples take %llu "
                     "bytes, and %llu at least if they are computed again; allow these, take a "

@@ -16,19 +16,20 @@ working_of(const yki_plan *plan, const yki_task *task)
         if (plan->values[yki_value_root(plan, task->slots[s])].storage == YKI_STORE_ARENA)
             bytes += plan->values[task->slots[s]].size;
     for (uint32_t s = yki_problem_operands(&task->problem); s < task->recipe.slot_count; s++)
-        if (task->recipe.slots[s].kind != YKI_SLOT_PREPARED || yki_plan_repacks(plan))
+        if (task->recipe.slots[s].kind != YKI_SLOT_PREPARED)
             bytes += (uint64_t)yki_expr_value(task->recipe.slots[s].bytes, max);
     return bytes;
 }
 
+/* Bytes of its packed weights. */
 static uint64_t
-packed_of(const yki_plan *plan, const yki_task *task)
+prepared_of(const yki_plan *plan, const yki_task *task)
 {
     const yki_extents max = yki_task_extents(task, plan->options.max);
     uint64_t bytes = 0;
 
     for (uint32_t s = yki_problem_operands(&task->problem); s < task->recipe.slot_count; s++)
-        if (task->recipe.slots[s].kind == YKI_SLOT_PREPARED && !yki_plan_repacks(plan))
+        if (task->recipe.slots[s].kind == YKI_SLOT_PREPARED)
             bytes += (uint64_t)yki_expr_value(task->recipe.slots[s].bytes, max);
     return bytes;
 }
@@ -68,6 +69,7 @@ yoke_status
 yki_plan_count_loads(const yki_plan *plan, yki_load *loads, bool *measured)
 {
     double *seconds = yki_alloc(plan->task_count, sizeof *seconds, "times of tasks");
+    const bool repacks = yki_plan_repacks(plan);
     const yoke_node *node = NULL;
 
     if (!seconds)
@@ -75,6 +77,7 @@ yki_plan_count_loads(const yki_plan *plan, yki_load *loads, bool *measured)
     *measured = yki_plan_find_seconds(plan, seconds);
     for (size_t t = 0; t < plan->task_count; t++) {
         const yki_task *task = &plan->tasks[t];
+        uint64_t working, prepared;
         yki_load *load;
 
         node = task->node ? task->node : node;
@@ -82,8 +85,14 @@ yki_plan_count_loads(const yki_plan *plan, yki_load *loads, bool *measured)
             continue;
         load = &loads[node->id];
         load->seconds += seconds[t];
-        load->packed += packed_of(plan, task);
-        load->working = YKI_MAX(load->working, working_of(plan, task));
+        working = working_of(plan, task);
+        prepared = prepared_of(plan, task);
+        load->packed += repacks ? 0 : prepared;
+        load->working = YKI_MAX(load->working, working + (repacks ? prepared : 0));
+        if (task->section == YKI_FORWARD) {
+            load->forward = YKI_MAX(load->forward, working);
+            load->prepared += prepared;
+        }
         for (uint32_t s = task->problem.input_count; s < yki_problem_operands(&task->problem); s++)
             if (plan->values[task->slots[s]].node)
                 loads[plan->values[task->slots[s]].node->id].there = true;

@@ -241,6 +241,27 @@ yki_plan_estimate(yki_weights *weights, yki_queue *queue, const yki_plan_options
     return status;
 }
 
+/* No plan takes one byte, so the search for what is possible is made. */
+yoke_status
+yki_plan_least(yki_weights *weights, yki_queue *queue, const yki_plan_options *given,
+               uint64_t *bytes)
+{
+    yki_plan_options options = *given;
+    yki_plan *other;
+    yoke_status status;
+
+    options.level = YOKE_PLAN_ESTIMATE;
+    options.most = 1;
+    shrink(&options);
+    YKI_TRY(begin(weights, queue, &options, &other));
+    status = decide(other);
+    if (status == YOKE_OK)
+        status = yki_plan_recompute(other);
+    *bytes = other->recomputed.least ? other->recomputed.least : UINT64_MAX;
+    yki_plan_destroy(other);
+    return yki_lacks_memory(status) ? YOKE_OK : status;
+}
+
 yoke_status
 yki_plan_memory_at(const yki_plan *plan, yki_extents max, uint64_t *bytes)
 {

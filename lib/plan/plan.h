@@ -364,6 +364,7 @@ typedef struct yki_plan {
     } measuring;
     struct {
         uint64_t before;       /* bytes that the plan would have taken; 0: nothing was asked */
+        uint64_t least;        /* bytes that were found possible, where the budget is below */
         size_t tasks;          /* that run again, */
         double seconds, whole; /* their time and that of all tasks before; measured or guessed */
         bool measured;         /* all of it */
@@ -425,6 +426,10 @@ yoke_status yki_plan_memory_at(const yki_plan *plan, yki_extents max, uint64_t *
 /* Gives the bytes that a plan would take, at level estimate; otherwise like yki_plan_memory_at. */
 yoke_status yki_plan_estimate(yki_weights *weights, yki_queue *queue,
                               const yki_plan_options *options, uint64_t *bytes);
+/* Gives the fewest bytes to which a budget was found to bring a training plan, at level estimate.
+ * Makes no buffer. Takes some seconds for a large graph. */
+yoke_status yki_plan_least(yki_weights *weights, yki_queue *queue, const yki_plan_options *options,
+                           uint64_t *bytes);
 /* Gives the bytes for other largest extents with this plan's solvers (pack.c). */
 yoke_status yki_plan_repacked(const yki_plan *plan, yki_extents max, uint64_t *bytes);
 
@@ -494,10 +499,12 @@ bool yki_plan_find_seconds(const yki_plan *plan, double *seconds);
 /* What a node costs a device in training. The nodes of gradients have their own. */
 typedef struct yki_load {
     double seconds;
-    uint64_t packed;  /* bytes of packed weights that stay */
-    uint64_t kept;    /* of values that forward makes and backward reads, for each batch */
-    uint64_t working; /* while its largest task runs */
-    bool there;       /* its value is made: its task is not joined with a reader's */
+    uint64_t packed;   /* bytes of packed weights that stay */
+    uint64_t kept;     /* of values that forward makes and backward reads, for each batch */
+    uint64_t working;  /* while its largest task runs */
+    uint64_t forward;  /* the same of its tasks in forward, but for packed weights */
+    uint64_t prepared; /* packed weights of these, which plans for evaluation keep */
+    bool there;        /* its value is made: its task is not joined with a reader's */
 } yki_load;
 
 /* Adds up, by node id, what a plan costs whose decisions are made. *measured: all times are. */

@@ -151,14 +151,16 @@ yki_replica_survey(yoke_replica *r, const yki_replica_in_team *in_team, yki_cost
 }
 
 yoke_status
-yki_replica_estimate(yoke_replica *r, const yki_replica_in_team *in_team, bool transient,
-                     bool divided, uint64_t *bytes)
+yki_replica_estimate(yoke_replica *r, const yki_replica_in_team *in_team, const yki_estimate *of,
+                     uint64_t *bytes)
 {
-    yki_plan_options options = plan_options(r, true, in_team->merges);
+    yki_plan_options options = plan_options(r, !of->evaluation, in_team->merges && !of->evaluation);
 
-    r->weights->transient = transient;
-    r->weights->divided = divided;
-    return yki_plan_estimate(r->weights, r->queue, &options, bytes);
+    options.most = of->most ? of->most : options.most;
+    r->weights->transient = of->transient;
+    r->weights->divided = of->divided;
+    return of->least ? yki_plan_least(r->weights, r->queue, &options, bytes)
+                     : yki_plan_estimate(r->weights, r->queue, &options, bytes);
 }
 
 yoke_status

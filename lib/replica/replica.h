@@ -129,10 +129,18 @@ void yki_replica_unplan(yoke_replica *replica);
 /* Finds what each numerical class would cost, before the plan is made. May measure. */
 yoke_status yki_replica_survey(yoke_replica *replica, const yki_replica_in_team *in_team,
                                yki_costs *costs);
-/* Gives the bytes of a training plan like that which yki_replica_plan would make; makes none. Where
- * the weights are transient or divided, they may have been made otherwise. */
+/* Of which plan the bytes are asked for. */
+typedef struct yki_estimate {
+    bool evaluation;         /* that of evaluations, not of training */
+    bool transient, divided; /* what the weights are taken for, whatever they were made as */
+    uint64_t most;           /* in training: a budget instead of that of the options; 0: that */
+    bool least;              /* in training: as little as computing again leads to */
+} yki_estimate;
+
+/* Gives the bytes of a plan like that which would be made; makes none. UINT64_MAX: it does not keep
+ * to its budget. */
 yoke_status yki_replica_estimate(yoke_replica *replica, const yki_replica_in_team *in_team,
-                                 bool transient, bool divided, uint64_t *bytes);
+                                 const yki_estimate *of, uint64_t *bytes);
 /* Gives what each node would cost, by node id, with the weights that it has (yki_plan_find_loads).
  */
 yoke_status yki_replica_find_loads(yoke_replica *replica, yki_load *loads, bool *measured);

@@ -126,6 +126,8 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
     o->batch = YKI_MAX(options->most[k], 1);
     if (crew->sharding.batch)
         o->batch = YKI_MIN(o->batch, crew->sharding.batch);
+    if (crew->budgets)
+        o->recompute_bytes = crew->budgets[k];
     o->evaluation_only = !crew->graph->loss;
     *in_team = (yki_replica_in_team){
         .merges = (crew->team->total > 1 || crew->exact.together) && !options->local_batch_norm &&
@@ -827,6 +829,7 @@ yki_crew_destroy(yki_crew *crew)
     yki_free(crew->buckets.transit);
     yki_free(crew->buckets.ready_stop);
     yki_free(crew->classes);
+    yki_free(crew->budgets);
     yki_free(crew->groups);
     yki_free(crew->members);
     yki_free(crew->host);

@@ -248,6 +248,26 @@ typedef struct yki_exact {
 
 typedef struct yki_landings yki_landings;
 
+/* How much memory a device lacks. */
+typedef struct yki_shortage {
+    uint64_t needed; /* about, in the first way; 0: no device lacks any */
+    uint64_t left;   /* that there is */
+} yki_shortage;
+
+enum { YKI_WAYS = 8 };
+
+/* What may be done where devices have too little memory, besides what the options of a crew say,
+ * and what was done. There are YKI_WAYS, the cheapest first (shard_level.c). */
+typedef struct yki_fitting {
+    bool recomputes;         /* values may be computed again, within the memory that is left */
+    bool last;               /* there is no other way: what does not seem to fit is tried */
+    size_t first;            /* ways before this one have failed */
+    size_t taken;            /* out: the one that is made; YKI_WAYS: none seems to fit */
+    yki_shortage *shortages; /* out, by device of the whole team; lent */
+    uint64_t least;          /* out: bytes of the device that lacks most, if it computes again; 0:
+                                unknown */
+} yki_fitting;
+
 typedef struct yki_crew {
     yoke_team *team;   /* retained */
     yoke_comm *comm;   /* the team's; NULL: this process alone */
@@ -277,6 +297,8 @@ typedef struct yki_crew {
     int64_t length;            /* rows of the sequences of this step; 0: as many as there may be */
     size_t at;                 /* member of the newest command: errors name it */
     struct yki_stages *stages; /* set up for places; NULL: each member has the whole graph */
+    uint64_t *budgets;         /* by member: bytes that the values of its training plan may take, if
+                                  they were chosen here; or NULL */
     uint8_t *classes;          /* by node: the team's numerical class + 1; NULL: not agreed */
     size_t class_count;
     size_t home; /* member with the loss and metrics, if there are places; else 0 */
@@ -298,6 +320,7 @@ typedef struct yki_crew_options {
     const char *shard_by;  /* text (yki_sharding_create) */
     bool own_weights;      /* devices that share memory make no group */
     uint32_t stages;       /* as in yoke_trainer_options */
+    yki_fitting *fitting;  /* NULL: what does not fit is an error */
     bool may_shrink;       /* a member's batch may be less than `most` if its memory is short */
     uint64_t bucket_bytes; /* 0: chosen */
     const int64_t *most;   /* by member: its largest batch */

@@ -61,18 +61,47 @@ bytes_across(const yki_cut_problem *p, size_t unit)
     return unit > 0 && unit < p->unit_count ? p->units[unit].crosses : 0;
 }
 
+/* Micro-batches that a stage has under way. */
+static uint64_t
+depth_of(const yki_cut_problem *p, size_t behind)
+{
+    return YKI_MIN(behind + 1, (size_t)p->micro_batches);
+}
+
+/* What a stage needs, apart from what it keeps of micro-batches, and computes with. */
+static uint64_t
+apart_of(const yki_cut_problem *p, size_t first, size_t end, size_t most)
+{
+    const uint64_t width = YKI_MIN(most, (size_t)p->micro_batches);
+    const uint64_t across = bytes_across(p, first) + bytes_across(p, end);
+    uint64_t fixed = 0, evaluation = 0;
+
+    for (size_t i = first; i < end; i++) {
+        fixed += p->units[i].fixed + (p->evaluates ? p->units[i].prepared : 0);
+        evaluation = YKI_MAX(evaluation, p->units[i].evaluation);
+    }
+    return fixed + width * across + (p->evaluates ? evaluation + across / 2 : 0);
+}
+
 uint64_t
 yki_cut_bytes(const yki_cut_problem *p, size_t first, size_t end, size_t behind, size_t most)
 {
-    const uint64_t depth = YKI_MIN(behind + 1, (size_t)p->micro_batches);
-    const uint64_t width = YKI_MIN(most, (size_t)p->micro_batches);
-    uint64_t bytes = width * (bytes_across(p, first) + bytes_across(p, end)), working = 0;
+    uint64_t bytes = apart_of(p, first, end, most), working = 0;
 
     for (size_t i = first; i < end; i++) {
-        bytes += p->units[i].fixed + depth * p->units[i].kept;
+        bytes += depth_of(p, behind) * p->units[i].kept;
         working = YKI_MAX(working, p->units[i].working);
     }
     return bytes + working;
+}
+
+uint64_t
+yki_cut_budget(const yki_cut_problem *p, size_t device, size_t first, size_t end, size_t behind,
+               size_t most)
+{
+    const uint64_t apart = apart_of(p, first, end, most), memory = p->devices[device].memory;
+
+    return apart < memory ? (memory - apart) / depth_of(p, behind) : 0;
 }
 
 /* Adds all tails of so many stages whose first is units [first, ...) on a device. */

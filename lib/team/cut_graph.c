@@ -15,7 +15,9 @@
 
 enum {
     NOWHERE = UINT32_MAX,
-    SPARE = 32 /* one part in so many of a device's memory stays for small things */
+    SPARE = 32,  /* one part in so many of a device's memory stays for small things */
+    AT_ONCE = 2, /* tasks of an evaluation whose values live at a time, about */
+    BATCHES = 8  /* of samples on their way, of training and of an evaluation (replica/loader.c) */
 };
 /* Assumed of what crosses: where memory is shared, and where the host copies. */
 #define SECONDS_PER_BYTE      5e-11
@@ -37,6 +39,7 @@ typedef struct cutting {
     yki_cut_device *devices;
     uint32_t *device_of; /* by unit */
     size_t count;        /* of units */
+    double kept;         /* part of what backward reads that stays, if it computes again; 1: all */
 } cutting;
 
 static bool
@@ -159,6 +162,29 @@ unit_of(const cutting *c, const yoke_node *node)
 
 /* ---- what units cost ---- */
 
+/* Whether devices may compute again within what is left of their memory. */
+static bool
+recomputes(const cutting *c)
+{
+    return c->options->fitting && c->options->fitting->recomputes;
+}
+
+/* Takes what computing again would leave of a plan of the whole graph for what it leaves of each
+ * unit. */
+static yoke_status
+find_kept(cutting *c, yoke_replica *r, const yki_replica_in_team *in_team)
+{
+    yki_estimate of = {0};
+    uint64_t all, least;
+
+    YKI_TRY(yki_replica_estimate(r, in_team, &of, &all));
+    of.least = true;
+    YKI_TRY(yki_replica_estimate(r, in_team, &of, &least));
+    if (least < all)
+        c->kept = (double)least / (double)all;
+    return YOKE_OK;
+}
+
 /* Plans the whole graph for a device, with weights that have no memory. */
 static yoke_status
 find_loads(cutting *c, size_t k)
@@ -173,6 +199,8 @@ find_loads(cutting *c, size_t k)
     o.batch = YKI_MAX(c->options->most[k], 1);
     YKI_TRY(yki_weights_create_bare(device, c->crew->graph, &in_team.weights));
     status = yki_replica_open(device, c->crew->graph, &o, &in_team, &r);
+    if (status == YOKE_OK && k == 0 && recomputes(c))
+        status = find_kept(c, r, &in_team);
     if (status == YOKE_OK)
         status = yki_replica_find_loads(r, c->loads + k * c->graph->node_count, &measured);
     yoke_replica_destroy(r);
@@ -209,6 +237,15 @@ bytes_of_parameter(const cutting *c, const yoke_node *node)
     return (2 + c->options->accumulates) * aligned + yki_updater_halves(&kept) * aligned / 2;
 }
 
+static uint64_t
+bytes_of_input(const cutting *c, const yoke_node *node)
+{
+    const yki_extents max = {.batch = YKI_MAX(c->options->most[0], 1), .length = c->graph->length};
+    const yki_operand operand = yki_operand_of(node);
+
+    return (uint64_t)yki_value_bytes(&operand, max);
+}
+
 static void
 weigh_units(cutting *c)
 {
@@ -216,7 +253,7 @@ weigh_units(cutting *c)
 
     for (size_t i = 0; i < nodes; i++) {
         yki_cut_unit *unit = &c->units[unit_of(c, c->graph->nodes[i])];
-        uint64_t kept = 0, packed = 0;
+        uint64_t kept = 0, packed = 0, prepared = 0;
 
         for (size_t k = 0; k < c->crew->count; k++) {
             const yki_load *load = &c->loads[k * nodes + i];
@@ -224,11 +261,16 @@ weigh_units(cutting *c)
             kept = YKI_MAX(kept, load->kept);
             packed = YKI_MAX(packed, load->packed);
             unit->working = YKI_MAX(unit->working, load->working);
+            unit->evaluation = YKI_MAX(unit->evaluation, AT_ONCE * load->forward);
+            prepared = YKI_MAX(prepared, load->prepared);
             c->seconds[k * nodes + unit_of(c, c->graph->nodes[i])] +=
                 load->seconds * slowness(c, k);
         }
-        unit->kept += kept;
+        unit->kept += (uint64_t)((double)kept * c->kept);
         unit->fixed += packed;
+        unit->prepared += prepared;
+        if (c->graph->nodes[i]->role == YKI_ROLE_INPUT)
+            unit->prepared += BATCHES * bytes_of_input(c, c->graph->nodes[i]);
         if (c->graph->nodes[i]->role == YKI_ROLE_PARAMETER)
             unit->fixed += bytes_of_parameter(c, c->graph->nodes[i]);
     }
@@ -317,8 +359,25 @@ check_places(const cutting *c, const yki_cut_problem *p)
     return YOKE_OK;
 }
 
+/* Leaves each stage what its device has for it. */
+static void
+set_budgets(const cutting *c, const yki_cut_problem *p, size_t stages, uint64_t *budgets)
+{
+    const size_t most = p->stages ? p->stages : p->device_count;
+
+    for (size_t first = 0, end = 0, behind = stages; first < c->count; first = end) {
+        const uint32_t device = c->device_of[first];
+        uint64_t budget;
+
+        while (end < c->count && c->device_of[end] == device)
+            end++;
+        budget = yki_cut_budget(p, device, first, end, --behind, most);
+        budgets[device] = YKI_MAX(budget, UINT64_C(1)); /* a plan refuses that */
+    }
+}
+
 static yoke_status
-cut(cutting *c)
+cut(cutting *c, uint64_t *budgets)
 {
     const yki_crew *crew = c->crew;
     const size_t nodes = c->graph->node_count;
@@ -328,6 +387,7 @@ cut(cutting *c)
                          .device_count = crew->count,
                          .stages = c->options->stages == YOKE_STAGES_AUTO ? 0 : c->options->stages,
                          .micro_batches = c->options->micro_batches,
+                         .evaluates = c->options->fitting != NULL,
                          .seconds_per_byte = SECONDS_PER_BYTE};
     size_t stages;
     double seconds;
@@ -344,6 +404,8 @@ cut(cutting *c)
     YKI_TRY(yki_cut(&p, c->device_of, &stages, &seconds));
     if (stages == 0)
         return fail_to_fit(c, &p);
+    if (budgets)
+        set_budgets(c, &p, stages, budgets);
     yki_log(YOKE_LOG_INFO, "the graph is cut into %zu stages; a step should take %.3g s", stages,
             seconds);
     return YOKE_OK;
@@ -365,7 +427,7 @@ place(const cutting *c, uint32_t *homes)
 }
 
 static yoke_status
-find(cutting *c, uint32_t *homes)
+find(cutting *c, uint32_t *homes, uint64_t *budgets)
 {
     yki_use *uses = yki_alloc(c->graph->node_count, sizeof *uses, "stages");
 
@@ -381,20 +443,22 @@ find(cutting *c, uint32_t *homes)
         YKI_TRY(find_loads(c, k));
     weigh_units(c);
     find_crossings(c);
-    YKI_TRY(cut(c));
+    YKI_TRY(cut(c, budgets));
     place(c, homes);
     return YOKE_OK;
 }
 
 yoke_status
-yki_stages_cut(const yki_crew *crew, const yki_crew_options *options, uint32_t *homes)
+yki_stages_cut(const yki_crew *crew, const yki_crew_options *options, uint32_t *homes,
+               uint64_t *budgets)
 {
     cutting c = {.crew = crew,
                  .options = options,
                  .graph = crew->graph,
                  .own = yki_graph_own_count(crew->graph),
-                 .measured = true};
-    yoke_status status = make(&c) ? find(&c, homes) : YOKE_ERROR_OUT_OF_MEMORY;
+                 .measured = true,
+                 .kept = 1};
+    yoke_status status = make(&c) ? find(&c, homes, budgets) : YOKE_ERROR_OUT_OF_MEMORY;
 
     unmake(&c);
     return status;

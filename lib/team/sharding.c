@@ -54,7 +54,8 @@ yki_sharding_row(const yki_crew *crew, size_t k)
 
     return (yki_shard_row){.rank = crew->comm ? crew->comm->rank : 0,
                            .group = (int32_t)group,
-                           .left = memory_left(crew, &crew->groups[group])};
+                           .left = memory_left(crew, &crew->groups[group]),
+                           .own = yki_quota_left(yoke_team_get_device(crew->team, k))};
 }
 
 yoke_status

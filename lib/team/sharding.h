@@ -24,11 +24,18 @@ enum {
 typedef struct yki_shard_row {
     int32_t rank, group;
     uint64_t left;                          /* bytes of memory, of the whole group */
+    uint64_t own;                           /* of this device */
     uint64_t whole[YOKE_SHARD_WEIGHTS + 1]; /* by level: bytes of this device that nobody shares */
+    uint64_t data; /* that evaluations must have besides if samples stay on the device: those may
+                      take a quarter of what is left, twice (replica/loader.c) */
+    uint64_t rest[YOKE_SHARD_WEIGHTS + 1]; /* by level: of these, other ones than of its plans */
+    bool meets;                            /* its plans keep to the budget that is tried */
 } yki_shard_row;
 
 /* Decides what is divided: as the options say; or, if they leave it to yoke, as little as the
- * memory of all devices allows. All processes call it, before replicas are made. (shard_level.c) */
+ * memory of all devices allows; and whether plans compute again, within crew->budgets. Fails with
+ * YOKE_ERROR_OUT_OF_DEVICE_MEMORY, in all processes, if there are options->fitting and nothing
+ * seems to fit. All processes call it, before replicas are made. (shard_level.c) */
 yoke_status yki_sharding_choose(yki_crew *crew, const yki_crew_options *options,
                                 yki_describe *describe);
 /* The name of a level, as in --shard. */

@@ -143,13 +143,16 @@ static yoke_status
 find_homes(yki_crew *crew, const yki_crew_options *options, struct yki_stages *s)
 {
     const yoke_graph *graph = crew->graph;
+    const bool limits = options->stages && options->fitting && options->fitting->recomputes;
     bool *used = yki_alloc(crew->count, sizeof *used, "stages");
     yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
 
+    if (limits)
+        crew->budgets = yki_alloc(crew->count, sizeof *crew->budgets, "budgets of memory");
     s->placed.members = (uint32_t)crew->count;
     s->placed.homes = yki_alloc(graph->node_count, sizeof *s->placed.homes, "stages");
-    if (used && s->placed.homes)
-        status = options->stages ? yki_stages_cut(crew, options, s->placed.homes)
+    if (used && s->placed.homes && (crew->budgets || !limits))
+        status = options->stages ? yki_stages_cut(crew, options, s->placed.homes, crew->budgets)
                                  : follow_places(crew, s->placed.homes);
     for (size_t i = 0; i < graph->node_count && status == YOKE_OK; i++)
         used[s->placed.homes[i]] = true;

@@ -33,8 +33,10 @@ yoke_status yki_stages_check(const yoke_team *team, const yoke_graph *graph,
  */
 yoke_status yki_stages_shares(const yoke_team *team, size_t home, char **shares);
 /* Gives each node of the completed graph a member, for crew->options.stages stages or as many as
- * are best: homes[i], by node id. May measure. (cut_graph.c) */
-yoke_status yki_stages_cut(const yki_crew *crew, const yki_crew_options *options, uint32_t *homes);
+ * are best: homes[i], by node id; and each member that has some the memory that is left for the
+ * values of its plan: budgets[k], unless that is NULL. May measure. (cut_graph.c) */
+yoke_status yki_stages_cut(const yki_crew *crew, const yki_crew_options *options, uint32_t *homes,
+                           uint64_t *budgets);
 /* Sets crew->stages and crew->home before the replicas are made: the member of each node, the
  * weights of each member, and what crosses in training. On failure yki_stages_destroy frees what
  * was made. */

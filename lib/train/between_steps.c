@@ -289,6 +289,7 @@ yoke_trainer_explain(yoke_trainer *t, void (*line)(void *user, const char *text)
                  t->crew.comm->transport ? t->crew.comm->transport : "-", t->crew.buckets.count,
                  t->crew.buckets.text);
     yki_sharding_explain(&t->crew, &to);
+    yki_trainer_explain_fitting(t, &to);
     return yki_trainer_explain_memory(t, &to);
 }
 

@@ -86,8 +86,8 @@ capacity_of(const yoke_trainer *t, size_t device, int64_t *samples)
 
     YKI_TRY(plan_bytes(t, device, 0, &now));
     now += yki_quota_left(yoke_team_get_device(t->team, device));
-    return yki_find_capacity(bytes_of_device, &q, t->options.recompute_bytes > 0, now,
-                             made_for(t, device), samples);
+    return yki_find_capacity(bytes_of_device, &q, t->options.recompute_bytes > 0 || t->crew.budgets,
+                             now, made_for(t, device), samples);
 }
 
 /* ---- of a team ---- */

@@ -127,7 +127,8 @@ state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
           (long long)o->granule, (long long)o->recheck, o->wire);
     state(s, &count, "batch norm", "%s", o->local_batch_norm ? "local" : "sync");
     state(s, &count, "overlap", "%d", !o->no_overlap);
-    state(s, &count, "shards", "%d", (int)o->shard);
+    state(s, &count, "shards", "%d%s", (int)o->shard,
+          o->recompute == YOKE_RECOMPUTE_AUTO ? ", or computing again" : "");
     state_text(s, &count, "weights of shards", o->shard_by ? o->shard_by : "auto");
     state(s, &count, "own weights", "%d", o->own_weights);
     state(s, &count, "bucket size", "%llu", (unsigned long long)o->bucket_bytes);

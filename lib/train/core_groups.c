@@ -278,7 +278,7 @@ yki_core_groups_measure(yoke_team *team, const yoke_trainer_options *o, yoke_tra
     c.taken = c.possible;
     if (!is)
         ;
-    else if (yki_trainer_make(team, (*t)->graph, o, &c, &rival) == YOKE_OK)
+    else if (yki_trainer_make(team, (*t)->graph, o, &c, NULL, &rival) == YOKE_OK)
         YKI_TRY(compete(t, rival, &c));
     else /* for example, too little memory for both */
         yki_log(YOKE_LOG_DEBUG, "core groups are not tried: %s", yoke_last_error());

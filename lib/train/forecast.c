@@ -16,7 +16,7 @@
 
 /* What each process tells of its devices. */
 typedef struct row {
-    uint64_t memory, quota;
+    uint64_t memory, quota, budget;
     double seconds;
 } row;
 
@@ -85,6 +85,7 @@ fill(const yoke_trainer *t, size_t k, row *to)
     if (to->quota) /* inputs go without such a way then */
         to->memory = YKI_MIN(to->memory, YKI_MAX(to->quota, usage.used));
     to->seconds = seconds_of(t, k, &share) * t->options.accumulate;
+    to->budget = t->crew.budgets ? t->crew.budgets[k] : 0;
     return YOKE_OK;
 }
 
@@ -131,6 +132,16 @@ gather(const yoke_trainer *t, row *rows)
     return status;
 }
 
+static uint32_t
+stages_of(const yoke_trainer *t)
+{
+    uint32_t stages = 0;
+
+    for (size_t k = 0; k < t->crew.count && t->options.stages; k++)
+        stages += has_tasks(t, k);
+    return stages;
+}
+
 yoke_status
 yoke_trainer_forecast_sized(yoke_trainer *t, yoke_forecast *list, size_t count, size_t size)
 {
@@ -151,8 +162,14 @@ yoke_trainer_forecast_sized(yoke_trainer *t, yoke_forecast *list, size_t count, 
                              .quota = rows[k].quota,
                              .seconds = rows[k].seconds,
                              .step_seconds = step_of(t, rows),
-                             .shard = t->crew.sharding.level};
+                             .shard = t->crew.sharding.level,
+                             .recompute_bytes = rows[k].budget,
+                             .stages = stages_of(t)};
 
+        if (t->shortages) {
+            one.needed = t->shortages[k].needed;
+            one.available = t->shortages[k].left;
+        }
         yki_shares_get(t->shares, k, &share);
         one.samples =
             t->crew.stages ? has_tasks(t, k) * yki_largest_micro_batch(&t->options) : share.count;

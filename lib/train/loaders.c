@@ -83,10 +83,14 @@ are_for(const yki_loaders *loaders, const yoke_dataset *dataset)
 yoke_status
 yki_trainer_loaders(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset, bool training)
 {
+    const bool is_short = t->shortages || t->crew.budgets; /* no samples stay on devices then */
+    const yki_loader_options options = {.training = training,
+                                        .resident_limit = is_short ? YKI_FEED_STREAM : 0};
+
     if (are_for(loaders, dataset))
         return YOKE_OK;
     yki_loaders_clear(loaders, t->crew.count);
-    return make_loaders(t, loaders, dataset, (yki_loader_options){.training = training});
+    return make_loaders(t, loaders, dataset, options);
 }
 
 yoke_status

@@ -19,11 +19,13 @@ enum { MAX_PARTS = 65536 };
 static yoke_replica_options
 replica_options(const yoke_trainer_options *o)
 {
+    const bool waits = o->recompute == YOKE_RECOMPUTE_AUTO; /* until memory is short */
+
     return (yoke_replica_options){.seed = o->seed,
                                   .strict = o->strict,
                                   .precision = o->precision,
                                   .level = o->level,
-                                  .recompute = o->recompute,
+                                  .recompute = waits ? YOKE_RECOMPUTE_NOTHING : o->recompute,
                                   .recompute_bytes = o->recompute_bytes,
                                   .state = o->state,
                                   .optimizer = o->optimizer,
@@ -132,6 +134,9 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
     if (o->accumulate > MAX_PARTS)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "accumulate", o->accumulate, 0,
                               MAX_PARTS);
+    if ((unsigned)o->recompute > YOKE_RECOMPUTE_AUTO)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "recompute", (int)o->recompute,
+                              YOKE_RECOMPUTE_NOTHING, YOKE_RECOMPUTE_AUTO);
     YKI_TRY(check_granule(o, graph));
     if (!graph->loss && graph->output_count == 0)
         return yki_fail(YOKE_ERROR_STATE, "the graph has no loss and no output; call "
@@ -258,6 +263,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .shard_by = o->shard_by,
         .own_weights = o->own_weights && !t->core_groups.taken,
         .stages = o->stages,
+        .fitting = t->fitting,
     };
 
     if (t->core_groups.taken && o->recompute_bytes) /* for the device, of which each is a part */
@@ -352,7 +358,8 @@ build_core_groups(yoke_trainer *t, const yoke_trainer_options *o)
 
 yoke_status
 yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options *o,
-                 const yki_core_groups_choice *core_groups, yoke_trainer **out)
+                 const yki_core_groups_choice *core_groups, yki_fitting *fitting,
+                 yoke_trainer **out)
 {
     yoke_trainer *t = yki_alloc(1, sizeof *t, "a trainer");
     yoke_status status;
@@ -361,6 +368,7 @@ yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options 
         return YOKE_ERROR_OUT_OF_MEMORY;
     t->options = *o;
     t->core_groups = *core_groups;
+    t->fitting = fitting;
     t->graph = yki_graph_retain(graph);
     t->team = yki_team_retain(team);
     if (o->schedule) {
@@ -371,6 +379,7 @@ yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options 
     t->options.shares = t->options.wisdom = t->options.precision = t->options.shard_by = NULL;
     t->options.schedule = NULL;
     t->options.groups = NULL;
+    t->fitting = NULL;
     if (status != YOKE_OK)
         yoke_trainer_destroy(t);
     else
@@ -401,6 +410,7 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
     yoke_trainer_options o = {0};
     yki_core_groups_choice core_groups;
     yoke_trainer *t = NULL;
+    bool cuts;
     yoke_status status;
 
     YKI_GIVEN("yoke_trainer_create", {"team", team}, {"graph", graph}, {"trainer", out});
@@ -411,6 +421,8 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
                         "reproducible is %d; must be YOKE_REPRODUCIBLE_NO, "
                         "YOKE_REPRODUCIBLE_RUNS or YOKE_REPRODUCIBLE_ANY_SPLIT",
                         (int)o.reproducible);
+    cuts = o.stages == YOKE_STAGES_FIT;
+    o.stages = cuts ? 0 : o.stages;
     YKI_TRY(check_alone(team, graph, &o));
     yki_optimizer_complete(&o.optimizer);
     /* A graph without a loss has no steps, so there are no times for shares to follow. */
@@ -422,8 +434,8 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
     YKI_TRY(yki_trainer_compare_processes(yki_team_comm(team), graph, &o));
     status = yki_core_groups_decide(team, graph, &o, &core_groups);
     if (status == YOKE_OK)
-        status = yki_trainer_make(team, graph, &o, &core_groups, &t);
-    if (status == YOKE_OK)
+        status = yki_trainer_fit_memory(yki_trainer_make, team, graph, &o, &core_groups, cuts, &t);
+    if (status == YOKE_OK && !t->shortages)
         status = yki_core_groups_measure(team, &o, &t);
     if (status != YOKE_OK) {
         yki_team_fail(team);
@@ -468,6 +480,7 @@ yoke_trainer_destroy(yoke_trainer *t)
     yki_free(t->recheck.out);
     yki_free(t->recheck.times);
     yki_free(t->recheck.members);
+    yki_free(t->shortages);
     yki_free(t->failure.detail);
     yoke_graph_destroy(t->graph);
     yki_free(t);

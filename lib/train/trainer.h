@@ -88,6 +88,8 @@ struct yoke_trainer {
     yki_core_groups_choice core_groups;
     yki_crew crew; /* of that team, or of the core groups of its one device */
     yki_shares *shares;
+    yki_fitting *fitting;    /* while it is made, lent; NULL: what does not fit is an error */
+    yki_shortage *shortages; /* by device of the whole team, where memory was short; else NULL */
     yoke_schedule schedule;
     bool has_schedule;
     yki_flight flights[YKI_FLIGHT];
@@ -136,10 +138,21 @@ struct yoke_trainer {
     } on_result; /* called after each completed step; may be NULL */
 };
 
-/* Makes a trainer: yoke_trainer_create after it has checked and completed the options. */
-yoke_status yki_trainer_make(yoke_team *team, yoke_graph *graph,
-                             const yoke_trainer_options *options,
-                             const yki_core_groups_choice *core_groups, yoke_trainer **trainer);
+/* Makes a trainer: yoke_trainer_create after it has checked and completed the options. `fitting`
+ * NULL: just as they say. */
+typedef yoke_status yki_make_trainer(yoke_team *team, yoke_graph *graph,
+                                     const yoke_trainer_options *options,
+                                     const yki_core_groups_choice *core_groups,
+                                     yki_fitting *fitting, yoke_trainer **trainer);
+yki_make_trainer yki_trainer_make;
+/* The same, by `make`; but where the devices have too little memory, in another way of those that
+ * the options leave open, and in stages if `cuts` (fit_memory.c). */
+yoke_status yki_trainer_fit_memory(yki_make_trainer *make, yoke_team *team, yoke_graph *graph,
+                                   const yoke_trainer_options *options,
+                                   const yki_core_groups_choice *core_groups, bool cuts,
+                                   yoke_trainer **trainer);
+/* Tells what was chosen, if memory was short. */
+void yki_trainer_explain_fitting(const yoke_trainer *trainer, const yki_teller *to);
 /* Divides n samples over the devices of the whole crew, by the shares as they are now. */
 void yki_trainer_divide(const yoke_trainer *trainer, int64_t n, int64_t *counts);
 /* Sets the learning rate of all devices. */

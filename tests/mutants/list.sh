@@ -74,7 +74,7 @@ mutant 'what others wait for before what it is made of' lib/plan/hasten.c \
     's = 0; first[t] && s < slots' 's = task->problem.input_count; first[t] && s < slots' $pipeline bits
 
 mutant 'one micro-batch in each stage' lib/team/cut.c \
-    'p->units[i].fixed + depth * p->units[i].kept' 'p->units[i].fixed + p->units[i].kept' tests/team/check_cut
+    'bytes += depth_of(p, behind) * p->units[i].kept;' 'bytes += p->units[i].kept;' tests/team/check_cut
 mutant 'only the sum of all stages' lib/team/cut.c \
     'to->list[i].longest <= one->longest && to->list[i].sum' 'to->list[i].sum' tests/team/check_cut
 mutant 'what crosses on one side' lib/team/cut.c \
@@ -441,5 +441,11 @@ mutant 'forecast without the way of inputs' lib/replica/staging.c \
     '.passing ? 0 : size' '.passing ? 0 : 0' tests/train/check_forecast
 mutant 'forecast of a full batch' lib/train/forecast.c \
     'seconds * (double)n /' 'seconds * (double)plan->options.max.batch /' tests/train/check_forecast
+mutant 'budget of all that is left' lib/team/shard_level.c \
+    '- (double)row->rest[level] - part' '- part' tests/train/check_fit_memory ways
+mutant 'another way than was asked for' lib/train/fit_memory.c \
+    'o->recompute == YOKE_RECOMPUTE_AUTO && !o->recompute_bytes' 'true' tests/train/check_fit_memory ways
+mutant 'stages that keep nothing for evaluations' lib/team/cut.c \
+    '(p->evaluates ? evaluation + across / 2 : 0)' '0' tests/team/check_cut
 mutant 'parts share weights' lib/team/crew.c \
     '!crew->stages && !options->own_weights' '!crew->stages' tests/train/check_own_weights

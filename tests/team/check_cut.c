@@ -36,11 +36,14 @@ make_chain(chain *c, yki_cut_problem *p)
                            .device_count = 1 + draw(MOST_DEVICES),
                            .micro_batches = 1 + draw(6),
                            .seconds_per_byte = draw(2) ? 0.01 : 0};
+    p->evaluates = draw(2);
     p->stages = draw(3) ? draw((uint32_t)p->device_count + 1) : 0;
     for (size_t i = 0; i < p->unit_count; i++)
         c->units[i] = (yki_cut_unit){.fixed = draw(20),
                                      .kept = draw(10),
                                      .working = draw(10),
+                                     .evaluation = draw(10),
+                                     .prepared = draw(5),
                                      .crosses = draw(30),
                                      .cuts = draw(4) > 0};
     for (size_t k = 0; k < p->device_count; k++) {
@@ -76,6 +79,7 @@ cost_of(const yki_cut_problem *p, const uint32_t *device_of, size_t *stages)
         const uint64_t depth = YKI_MIN(*stages - s, (size_t)p->micro_batches);
         const uint64_t width = YKI_MIN(most, (size_t)p->micro_batches);
         uint64_t across = s > 0 ? p->units[begins[s]].crosses : 0, bytes = 0, working = 0;
+        uint64_t evaluation = 0;
         double seconds = 0;
 
         across += s + 1 < *stages ? p->units[begins[s + 1]].crosses : 0;
@@ -83,7 +87,11 @@ cost_of(const yki_cut_problem *p, const uint32_t *device_of, size_t *stages)
             seconds += device->seconds[i];
             bytes += p->units[i].fixed + depth * p->units[i].kept;
             working = YKI_MAX(working, p->units[i].working);
+            evaluation = YKI_MAX(evaluation, p->units[i].evaluation);
+            bytes += p->evaluates ? p->units[i].prepared : 0;
         }
+        if (p->evaluates)
+            working += evaluation + across / 2;
         if (bytes + working + width * across > device->memory)
             return INFINITY;
         seconds += (double)across * p->seconds_per_byte;
@@ -145,7 +153,7 @@ START_TEST(by_speed)
     yki_cut_unit units[UNITS];
     double slow[UNITS], fast[UNITS];
     yki_cut_device devices[] = {{slow, 1000}, {fast, 1000}};
-    yki_cut_problem p = {units, UNITS, devices, 2, 0, 8, 0};
+    yki_cut_problem p = {units, UNITS, devices, 2, 0, 8, false, 0};
     uint32_t device_of[UNITS];
     size_t stages, first = 0;
     double seconds;
@@ -173,6 +181,25 @@ START_TEST(by_speed)
 }
 END_TEST
 
+/* With a budget for each micro-batch that it has under way, a stage fills its device. */
+START_TEST(budgets)
+{
+    const yki_cut_unit units[] = {
+        {.fixed = 98, .prepared = 2, .kept = 7, .working = 9, .evaluation = 20},
+        {.fixed = 30, .kept = 7, .working = 9, .evaluation = 50, .crosses = 40, .cuts = true},
+        {.fixed = 10, .kept = 7, .working = 9, .crosses = 10, .cuts = true}};
+    const double seconds[] = {1, 1, 1};
+    const yki_cut_device devices[] = {{seconds, 1000}, {seconds, 500}, {seconds, 20}};
+    const yki_cut_problem p = {units, 3, devices, 3, 3, 2, true, 0};
+
+    /* Three stages, two micro-batches: both are under way in the first two. */
+    ck_assert_uint_eq(yki_cut_budget(&p, 0, 0, 1, 2, 3), (1000 - 100 - 2 * 40 - 20 - 20) / 2);
+    ck_assert_uint_eq(yki_cut_budget(&p, 1, 1, 2, 1, 3), (500 - 30 - 2 * 50 - 50 - 25) / 2);
+    ck_assert_uint_eq(yki_cut_budget(&p, 2, 2, 3, 0, 3), 0);
+    ck_assert_uint_eq(yki_cut_budget(&p, 1, 2, 3, 0, 3), 500 - 10 - 2 * 10 - 5);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -181,5 +208,6 @@ test_suite(void)
 
     tcase_add_test(tc, best_of_all_cuts);
     tcase_add_test(tc, by_speed);
+    tcase_add_test(tc, budgets);
     return suite;
 }

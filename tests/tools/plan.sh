@@ -82,7 +82,7 @@ expect 1 -- plan --json --model=lenet --devices=cpu:0/2@64KiB --level=estimate -
 says "$err" '^yoke: plan: .*cpu:0/2.* quota'
 json fits false
 json batch 512
-json why "$(sed 's/^yoke: plan: //' "$err")"
+json why "$(sed 's/^yoke: plan: //; s/"/\\"/g' "$err")"
 
 # Times of tasks that were measured: a step takes as long as its only device.
 expect 0 YOKE_WISDOM="$work/wisdom" -- plan --json --model=tiny --devices=cpu:0 --core-groups=never --shares=even
@@ -103,7 +103,7 @@ expect 0 -- plan "$@" --devices="$small"
 says "$out" '^.*/deep\.json, batch 32: the optimizer.s state is divided(;|$)'
 says "$out" '^device +samples +memory +of quota +ms$'
 says "$out" '^cpu:0/2\.1 +16 +[0-9.]+ MiB +[0-9.]+ MiB +(-|[0-9.e+]+)$'
-expect 1 -- plan "$@" --devices="$small" --shard=no
+expect 1 -- plan "$@" --devices="$small" --shard=no --recompute=none --stages=no
 says "$err" '^yoke: plan: .*cpu:0/2.* quota'
 expect 0 -- plan --json "$@" --devices="$small"
 json shard state

@@ -33,10 +33,10 @@ says "$err" '^yoke: train: --batch is 0; must be between 1 and 1048576$'
 expect 2 -- train --model=lenet --data="$digits" --batch=3x
 says "$err" "^yoke: train: --batch is \"3x\"; must be a whole number between 1 and 1048576\$"
 expect 2 -- train --model=lenet --data="$digits" --recompute=all
-says "$err" "^yoke: train: --recompute=all: must be none, cheap, or a size in bytes such as 512M or 1.5GB\$"
+says "$err" "^yoke: train: --recompute=all: must be auto, none, cheap, or a size in bytes such as 512M or 1.5GB\$"
 for bad in 0 0M 12 -1M 1.2.3G 5Mb nanG 99999999T; do
     expect 2 -- train --model=lenet --data="$digits" --recompute=$bad
-    says "$err" "^yoke: train: --recompute=$bad: must be none, cheap, or a size"
+    says "$err" "^yoke: train: --recompute=$bad: must be auto, none, cheap, or a size"
 done
 for alone in --resume --every=3 --keep=2 --keep-best; do
     expect 2 -- train --model=lenet --data="$digits" $alone
