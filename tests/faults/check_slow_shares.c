@@ -6,8 +6,9 @@
  * Single steps that are slow, at random, move next to nothing and leave nobody out; a
  * device that stays slow gets less. Only shares are looked at, no times. A machine that is
  * busy with something else can really stop a device for long, which shares then follow
- * rightly: so a run that moved too much is made again, and one of twelve must be calm, each of less
- * than a second.
+ * rightly: so a run that moved too much is made again, and one of three must be calm. The network
+ * is not the smallest: where a step is 0.1 ms, nearly all of it is overhead, and leaving a device
+ * out is right.
  */
 #include <stdio.h>
 
@@ -15,7 +16,7 @@
 #include "support/fault.h"
 #include "train/runs.h"
 
-enum { BATCH = 16, STEPS = 300, FOLLOWED = 150, WARM = 3, RUNS = 12 };
+enum { BATCH = 16, STEPS = 300, FOLLOWED = 150, WARM = 3, RUNS = 3 };
 
 static test_devices devices;
 static char slow_name[FAULT_NAME_SIZE]; /* the second device's */
@@ -53,7 +54,7 @@ step(const team_run *run, yoke_trainer *t, int i)
 static bool
 stays_calm(void)
 {
-    team_run run = {.selector = devices.selector, .net = TEAM_CONV, .batch = BATCH};
+    team_run run = {.selector = devices.selector, .net = TEAM_WIDE, .batch = BATCH};
     yoke_trainer *t = team_trainer(devices.context, &run);
     int64_t least = BATCH, moved = 0, last = step(&run, t, 0);
     uint32_t x = 7;
@@ -117,7 +118,7 @@ test_suite(void)
     TCase *tc = test_case(suite, "slow");
 
     fault_require();
-    tcase_set_timeout(tc, 40 * RUNS);
+    tcase_set_timeout(tc, 120 * RUNS);
     tcase_add_test(tc, slow_at_random);
     tcase_add_test(tc, slow_from_now_on);
     return suite;
