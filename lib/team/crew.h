@@ -256,6 +256,13 @@ typedef struct yki_shortage {
 
 enum { YKI_WAYS = 8 };
 
+/* Where memory is foreseen. */
+enum {
+    YKI_SPARE = 32,  /* one part in so many of a device's stays for small things */
+    YKI_PASSING = 8, /* batches of samples on their way to a device: those of training, and of an
+                        evaluation, have a ring of four each (replica/loader.c) */
+};
+
 /* What may be done where devices have too little memory, besides what the options of a crew say,
  * and what was done. There are YKI_WAYS, the cheapest first (shard_level.c). */
 typedef struct yki_fitting {

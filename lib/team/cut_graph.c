@@ -15,9 +15,7 @@
 
 enum {
     NOWHERE = UINT32_MAX,
-    SPARE = 32,  /* one part in so many of a device's memory stays for small things */
-    AT_ONCE = 2, /* tasks of an evaluation whose values live at a time, about */
-    BATCHES = 8  /* of samples on their way, of training and of an evaluation (replica/loader.c) */
+    AT_ONCE = 2 /* tasks of an evaluation whose values live at a time, about */
 };
 /* Assumed of what crosses: where memory is shared, and where the host copies. */
 #define SECONDS_PER_BYTE      5e-11
@@ -270,7 +268,7 @@ weigh_units(cutting *c)
         unit->fixed += packed;
         unit->prepared += prepared;
         if (c->graph->nodes[i]->role == YKI_ROLE_INPUT)
-            unit->prepared += BATCHES * bytes_of_input(c, c->graph->nodes[i]);
+            unit->prepared += YKI_PASSING * bytes_of_input(c, c->graph->nodes[i]);
         if (c->graph->nodes[i]->role == YKI_ROLE_PARAMETER)
             unit->fixed += bytes_of_parameter(c, c->graph->nodes[i]);
     }
@@ -396,7 +394,7 @@ cut(cutting *c, uint64_t *budgets)
         yoke_device *device = yoke_team_get_device(crew->team, k);
         const uint64_t left = yki_quota_left(device);
 
-        c->devices[k] = (yki_cut_device){c->seconds + k * nodes, left - left / SPARE};
+        c->devices[k] = (yki_cut_device){c->seconds + k * nodes, left - left / YKI_SPARE};
         if (!yki_devices_share(device, yoke_team_get_device(crew->team, 0)))
             p.seconds_per_byte = SECONDS_PER_SENT_BYTE;
     }

@@ -24,12 +24,7 @@
 #include "shares/shares.h"
 #include "team/sharding.h"
 
-enum {
-    LEVELS = YOKE_SHARD_WEIGHTS + 1,
-    SPARE = 32, /* one part in so many is for small things */
-    BATCHES = 8 /* of samples on their way to a device: those of training, and of an evaluation,
-                   have a ring of four each (replica/loader.c) */
-};
+enum { LEVELS = YOKE_SHARD_WEIGHTS + 1 };
 
 static const struct way {
     int level;
@@ -79,14 +74,14 @@ plans_of(const yki_crew *crew)
 static uint64_t
 with_spare(uint64_t bytes)
 {
-    return bytes > UINT64_MAX / 2 ? UINT64_MAX / 2 : bytes + bytes / SPARE;
+    return bytes > UINT64_MAX / 2 ? UINT64_MAX / 2 : bytes + bytes / YKI_SPARE;
 }
 
 /* A product; what is no size of memory is limited, so that sums of several do not overflow. */
 static uint64_t
 times(uint64_t count, uint64_t bytes)
 {
-    const uint64_t most = UINT64_MAX / LEVELS / SPARE;
+    const uint64_t most = UINT64_MAX / LEVELS / YKI_SPARE;
 
     return bytes > most / count ? most : count * bytes;
 }
@@ -148,7 +143,7 @@ passing_of(const known *team, size_t k, int64_t batch)
         if (graph->nodes[i]->role == YKI_ROLE_INPUT)
             bytes += (uint64_t)yki_shape_count(yki_whole_shape(graph->nodes[i])) *
                      yki_type_size(graph->nodes[i]->type);
-    return times(BATCHES * (traits->direct_host ? 1 : 2) * (uint64_t)batch, bytes);
+    return times(YKI_PASSING * (traits->direct_host ? 1 : 2) * (uint64_t)batch, bytes);
 }
 
 /* Adds up what member k would have. */
@@ -299,8 +294,8 @@ budget_of(const known *team, size_t k, int level)
     const yki_shard_row *row = &team->rows[k];
     const size_t owner = team->owners[k];
     const double part = part_of(team, owner) * (double)divided_at(team, level);
-    double own = (double)(row->own - row->own / SPARE) - (double)row->rest[level] - part;
-    double all = (double)(row->left - row->left / SPARE) - part, quotas = 0, devices = 0;
+    double own = (double)(row->own - row->own / YKI_SPARE) - (double)row->rest[level] - part;
+    double all = (double)(row->left - row->left / YKI_SPARE) - part, quotas = 0, devices = 0;
 
     for (size_t i = 0; i < team->total; i++) {
         if (team->owners[i] != owner)
