@@ -63,8 +63,10 @@ class InvertedResidual(nn.Module):
         return x + self.body(x) if self.adds else self.body(x)
 
 
-def resnet(block, counts, factor):
-    layers, width = [*conv_norm(3, 64, 3, 1), nn.ReLU()], 64
+def resnet(block, counts, factor, large):
+    layers, width = [*conv_norm(3, 64, *((7, 2) if large else (3, 1))), nn.ReLU()], 64
+    if large:
+        layers.append(nn.MaxPool2d(3, 2, 1))
     for stage, count in enumerate(counts):
         for number in range(count):
             outputs = factor * 64 << stage
@@ -73,17 +75,18 @@ def resnet(block, counts, factor):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10))
 
 
-def resnet18():
-    return resnet(Residual, (2, 2, 2, 2), 1)
+def resnet18(large=False):
+    return resnet(Residual, (2, 2, 2, 2), 1, large)
 
 
-def resnet50():
-    return resnet(Bottleneck, (3, 4, 6, 3), 4)
+def resnet50(large=False):
+    return resnet(Bottleneck, (3, 4, 6, 3), 4, large)
 
 
-def mobilenet():
-    layers, width = [*conv_norm(3, 32, 3, 1), nn.ReLU()], 32
-    for expansion, outputs, count, stride in ((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2),
+def mobilenet(large=False):
+    first = 2 if large else 1
+    layers, width = [*conv_norm(3, 32, 3, first), nn.ReLU()], 32
+    for expansion, outputs, count, stride in ((1, 16, 1, 1), (6, 24, 2, first), (6, 32, 3, 2),
                                               (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
                                               (6, 320, 1, 1)):
         for number in range(count):
@@ -132,7 +135,9 @@ def task_of(name, batch, device):
     build, shape, optimizer_of = MODELS[name]
     if size:
         shape = (shape[0], int(size), int(size))
-    model, x = build().to(device), torch.randn(batch, *shape, device=device)
+    # From this size on yoke's models are torchvision's: they begin with strides (lib/zoo/layers.c).
+    model = build(large=True) if len(shape) == 3 and shape[-1] >= 112 else build()
+    model, x = model.to(device), torch.randn(batch, *shape, device=device)
     y = (torch.randn(batch, 1) if name == "tiny" else torch.randint(10, (batch,))).to(device)
     loss_of = functional.mse_loss if name == "tiny" else functional.cross_entropy
     return model, x, y, loss_of, optimizer_of(model.parameters())
