@@ -109,7 +109,8 @@ scratch_of(const yoke_node *node, const yki_device_traits *traits, int64_t batch
     return bytes;
 }
 
-/* A batch that is four times as large takes no more than a pair for each row. */
+/* A batch that is four times as large takes no more than a pair for each row; on a GPU with much
+ * memory chunks are larger. */
 START_TEST(linear_loss_keeps_no_logits)
 {
     enum { ROWS = 512, CLASSES = 5000 };
@@ -128,14 +129,21 @@ START_TEST(linear_loss_keeps_no_logits)
     ASSERT_OK(yoke_context_create(NULL, &context));
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
     for (size_t i = 0; i < yoke_selection_count(selection); i++) {
-        const yki_device_traits *traits = yki_device_get_traits(yoke_selection_get(selection, i));
-        int64_t few = scratch_of(loss, traits, 4), many = scratch_of(loss, traits, 16);
+        yki_device_traits traits = *yki_device_get_traits(yoke_selection_get(selection, i));
+        int64_t few, many;
 
-        if (traits->loop_limit)
+        if (traits.loop_limit)
             continue;
+        traits.memory = (uint64_t)1 << 30;
+        few = scratch_of(loss, &traits, 4), many = scratch_of(loss, &traits, 16);
         ck_assert_int_gt(few, 4 * ROWS * CLASSES);
         ck_assert_int_lt(few, 4 * 4 * ROWS * CLASSES);
         ck_assert_int_le(many, few + 8 * 12 * ROWS);
+        traits.memory <<= 6;
+        if (traits.type == YOKE_DEVICE_GPU)
+            ck_assert_int_gt(scratch_of(loss, &traits, 16), 2 * many);
+        else
+            ck_assert_int_eq(scratch_of(loss, &traits, 16), many);
     }
     yoke_selection_destroy(selection);
     yoke_context_destroy(context);

@@ -10,16 +10,18 @@
  * tuning. All products are of one class, and so is the whole. Launches of chunks that a
  * smaller batch does not have do nothing.
  *
- * On GPUs a launch of few rows takes as long as one of many: a chunk has more of them where
- * they are short, and their number depends on the largest batch, but not in canonical plans. If
- * that is the whole batch, no rows are copied.
+ * On GPUs a launch of few rows takes as long as one of many, and each chunk reads all weights: a
+ * chunk has more rows where they are short or memory is large, and their number depends on the
+ * largest batch, but not in canonical plans. If that is the whole batch, no rows are copied.
  */
 #include <string.h>
 
 #include "op/conv/conv.h"
 #include "op/loss/loss.h"
 
-enum { CHUNK = 512, LOGITS = 8 << 20 /* or values of rows, of a chunk on GPUs */, PRODUCTS = 3 };
+enum { CHUNK = 512, PRODUCTS = 3 };
+/* Logits, or values of rows, of a chunk on GPUs: at least, at most, and a share of its memory. */
+enum { FEW_LOGITS = 8 << 20, MANY_LOGITS = 128 << 20, LOGITS_SHARE = 64 };
 
 typedef struct plan {
     const yki_problem *problem;
@@ -112,7 +114,9 @@ append(plan *p, const yki_recipe *sub, const uint32_t *operands, unsigned produc
 static int64_t
 chunk_for(const yki_device_traits *traits, int64_t all, int64_t classes, int64_t width)
 {
-    int64_t most = LOGITS / YKI_MAX(classes, width) / CHUNK * CHUNK;
+    const int64_t share = (int64_t)(traits->memory / sizeof(float) / LOGITS_SHARE);
+    const int64_t logits = YKI_MAX(FEW_LOGITS, YKI_MIN(share, MANY_LOGITS));
+    int64_t most = logits / YKI_MAX(classes, width) / CHUNK * CHUNK;
 
     if (yki_conv_is_cpu(traits) || traits->canonical || most <= CHUNK || all <= CHUNK)
         return CHUNK;
