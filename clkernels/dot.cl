@@ -15,6 +15,8 @@
  *     DOT_MMA_BF16      the same as DOT_ROUNDED and as DOT_ROUNDED_TF32, by instructions that
  *     DOT_MMA_TF32      multiply matrices: 32 work-items together, only in the core of tile.cl
  *                       (tile_mma.cl). They may take numbers below 2^-126 as 0.
+ *     DOT_MMA_PAIRS     the first of these, of operands that are pairs in memory (pairs.cl): what
+ *                       is a float elsewhere is a part here
  *
  * What rounds alike differs by the rounding of sums alone. lib/device/dot.c finds out which units
  * a device has, and has the same numbers for them.
@@ -34,6 +36,7 @@
 #define DOT_ROUNDED_TF32 3
 #define DOT_MMA_BF16     4
 #define DOT_MMA_TF32     5
+#define DOT_MMA_PAIRS    6
 #ifndef DOT
 #define DOT DOT_FMA
 #endif
@@ -70,7 +73,7 @@ DOT_DEFINE_ROUND(8, uint8, float8)
 DOT_DEFINE_ROUND(16, uint16, float16)
 #endif
 
-#if DOT == DOT_MMA_BF16 || DOT == DOT_MMA_TF32
+#if DOT == DOT_MMA_BF16 || DOT == DOT_MMA_TF32 || DOT == DOT_MMA_PAIRS
 /* The instructions are written in PTX: another compiler shall say no before it sees them. */
 #if !defined(__NVPTX__) && !defined(__PTX__) && !defined(__NV_CL_C_VERSION) && !defined(DOT_MMA_PLAIN)
 #error "dot.cl: this compiler does not make PTX"
@@ -91,6 +94,13 @@ float dot_tf32(float x)
 #else
 #define DOT_OPERAND(x) as_uint(dot_tf32(x))
 #define DOT_MMA
+#endif
+#elif DOT == DOT_MMA_PAIRS
+#define DOT_OPERAND(x) as_uint(x)
+#ifdef DOT_MMA_PLAIN
+#define DOT_MMA
+#else
+#define DOT_MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 #endif
 #elif DOT == DOT_MMA_BF16 && defined(DOT_MMA_PLAIN)
 #define DOT_OPERAND(x) ((ushort)(dot_round1(x) >> 16))
@@ -116,18 +126,16 @@ __attribute__((always_inline)) static uint dot_pair(float first, float second)
 #define DOT_MMA "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
 __attribute__((always_inline)) static uint dot_operand(float x)
 {
-    uint y;
-
-    __asm__("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
-    /* It adds half of the last place to NaN, too, of which infinity may be left. */
-    return isnan(x) ? 0x7fc00000u : y;
+    /* The unit ignores the last 13 bits. `cvt.rna.tf32` takes four instructions, and adds half of the
+     * last place to NaN, too, of which infinity may be left. */
+    return isnan(x) ? 0x7fc00000u : as_uint(x) + 0x1000u;
 }
 #define DOT_OPERAND(x) dot_operand(x)
 #else
 #define DOT_OPERAND(x) (x)
 #endif
 
-#if DOT == DOT_FMA || DOT == DOT_ROUNDED_TF32 || DOT == DOT_MMA_TF32
+#if DOT == DOT_FMA || DOT == DOT_ROUNDED_TF32 || DOT == DOT_MMA_TF32 || DOT == DOT_MMA_PAIRS
 #define DOT_TERMS 1
 #define dot_part  float
 #define dot_parts floatw

@@ -24,6 +24,7 @@
 #ifndef B_FORM
 #define B_FORM TILE_BY_ROW
 #endif
+#include "tile_ahead.cl"
 /* Whether there are axes of the result, and such to sum over: without them the kernel has more
  * registers for its tile. */
 #ifndef OUTER_AXES
@@ -46,6 +47,8 @@
 #endif
 #if SUMS
 #include "sum_columns.cl"
+/* Where A is pairs, its floats come in the place of a bias, which such a product has not. */
+#define SUMS_OF (DOT == DOT_MMA_PAIRS ? more : A)
 #define SUMS_DOWN 4 /* of every tile, which all have the same bits */
 /* Columns of 4 at a time: those of the tile, or as many as the group has items for. */
 #define SUMS_ACROSS (TILE_ITEMS / SUMS_DOWN < TM / 4 ? TILE_ITEMS / SUMS_DOWN : TM / 4)
@@ -95,6 +98,14 @@
     TILE_STORE_A(half, ra, A_FORM)                                                            \
     TILE_STORE_B(half, rb, B_FORM)
 
+#define FETCH(round, at)                                                                      \
+    {                                                                                         \
+        TILE_FETCH_A(round, pa, A_FORM, m - row0, k1 - k0, ROW_STRIDE(A_FORM, a_m),           \
+                     K_STRIDE(A_FORM, a_k), at)                                               \
+        TILE_FETCH_B(round, pb, B_FORM, n - col0, k1 - k0, ROW_STRIDE(B_FORM, b_n),           \
+                     K_STRIDE(B_FORM, b_k), at)                                               \
+    }
+
 /* Writes 4 columns of a row of n. `more` is the bias, or the gate's row: 0 where that is not
  * positive. Relu is max(x, 0), and NaN stays NaN. */
 static __attribute__((always_inline)) void
@@ -134,10 +145,15 @@ yki_gemm_tiled(__global const float *A, __global const float *B, __global float 
     int zs = OUTER_AXES ? SIZES(0, outer) : 1, last_flags = parts > 1 ? 0 : flags;
 
 #if SUMS
+    const int terms = k;
+
     if (get_group_id(0) == get_num_groups(0) - 1 && get_group_id(2) == 0)
         for (int c = 0; c < TM; c += 4 * SUMS_ACROSS)
-            sum_columns((__local float4 *)tile_a, tile_item, SUMS_ACROSS, SUMS_DOWN, A, k, m,
+            sum_columns((__local float4 *)tile_a, tile_item, SUMS_ACROSS, SUMS_DOWN, SUMS_OF, terms, m,
                         (int)get_group_id(1) * TM + c, sums);
+#endif
+#if DOT == DOT_MMA_PAIRS
+    k = (k + 7) / 8 * 4; /* words, of which the last may have zeros */
 #endif
     for (int zp = (int)get_group_id(2); zp < zs * parts;
          zp = NEXT(zp, (int)get_num_groups(2), zs * parts)) {
@@ -172,12 +188,12 @@ yki_gemm_tiled(__global const float *A, __global const float *B, __global float 
                     AXES(outer, outer + sum, index, oa, ob)
                     pa += oa;
                     pb += ob;
-                    TILE_SUM(acc, k1 - k0, LOAD, STORE)
+                    TILE_SUM_EITHER(acc, k1 - k0, LOAD, STORE, FETCH)
                     pa -= oa;
                     pb -= ob;
                 }
 #else
-                TILE_SUM(acc, k1 - k0, LOAD, STORE)
+                TILE_SUM_EITHER(acc, k1 - k0, LOAD, STORE, FETCH)
 #endif
 #pragma unroll
                 for (int i = 0; i < IM; i++) {

@@ -79,6 +79,12 @@
 #define TK 8
 #endif
 
+#ifdef TILE_ROUNDS
+#define TILE_HALVES TILE_ROUNDS
+#else
+#define TILE_HALVES 2
+#endif
+
 #ifndef TILE_OFFSET
 #define TILE_OFFSET int
 #endif
@@ -108,8 +114,8 @@
 
 /* Declares local memory and the item's place. It must stand in the body of the kernel itself. */
 #define TILE_START                                                                            \
-    __local float tile_a[2 * TK * TILE_A_STEP] __attribute__((aligned(16)));                  \
-    __local float tile_b[2 * TK * TILE_B_STEP] __attribute__((aligned(16)));                  \
+    __local float tile_a[TILE_HALVES * TK * TILE_A_STEP] __attribute__((aligned(16)));        \
+    __local float tile_b[TILE_HALVES * TK * TILE_B_STEP] __attribute__((aligned(16)));        \
     const int tile_item = (int)get_local_id(0);                                               \
     const int tile_x = (int)((uint)tile_item / 32 % (TN / IN / 8) * 8 + (uint)tile_item % 8); \
     const int tile_y = (int)((uint)tile_item / 32 / (TN / IN / 8) * 4 + (uint)tile_item / 8 % 4);
@@ -225,6 +231,13 @@
             TILE_REST(acc)                                                                    \
         }                                                                                     \
     }
+
+/* TILE_SUM, or TILE_SUM_AHEAD of tile_ahead.cl. */
+#ifdef TILE_ROUNDS
+#define TILE_SUM_EITHER(acc, length, LOAD, STORE, FETCH) TILE_SUM_AHEAD(acc, length, FETCH)
+#else
+#define TILE_SUM_EITHER(acc, length, LOAD, STORE, FETCH) TILE_SUM(acc, length, LOAD, STORE)
+#endif
 
 #ifndef DOT_MMA
 /* The same for a constant number of terms that is a multiple of TK. A(half, k) is where row tile_y * 4

@@ -35,8 +35,15 @@
 #define TILE_PARTS  (TK / DOT_TERMS)
 #define TILE_A_STEP (2 * TM + 8) /* words of two parts */
 #define TILE_B_STEP (2 * TN + 8)
+#ifdef TILE_ROUNDS
+#define TILE_ELEMENT float
+#define TILE_A_HALF  (TM * TK)
+#define TILE_B_HALF  (TN * TK)
+#else
+#define TILE_ELEMENT uint
 #define TILE_A_HALF (TILE_PARTS / 2 * TILE_A_STEP)
 #define TILE_B_HALF (TILE_PARTS / 2 * TILE_B_STEP)
+#endif
 #define TILE_BYTES  (2 * (TILE_A_HALF + TILE_B_HALF) * 4)
 
 #ifdef DOT_MMA_PLAIN
@@ -46,8 +53,8 @@
 #endif
 #define TILE_START                                                                            \
     TILE_GIVEN                                                                                \
-    __local uint tile_a[2 * TILE_A_HALF] __attribute__((aligned(16)));                        \
-    __local uint tile_b[2 * TILE_B_HALF] __attribute__((aligned(16)));                        \
+    __local TILE_ELEMENT tile_a[TILE_HALVES * TILE_A_HALF] __attribute__((aligned(16)));      \
+    __local TILE_ELEMENT tile_b[TILE_HALVES * TILE_B_HALF] __attribute__((aligned(16)));      \
     const int tile_item = (int)(get_local_id(0) % TILE_ITEMS);                                \
     const int tile_x = tile_item / 32 % (TN / IN / 4) * 8 + tile_item % 4 * 2;                \
     const int tile_y = tile_item / 32 / (TN / IN / 4) * 8 + tile_item / 4 % 8;
@@ -104,7 +111,7 @@ tile_dot(__local const uint *warp, int row, int column, float sum)
         uint a = warp[(row % 8 * 4 + p % 4) * 6 + row / 8 + p / 4 * 2];
         uint b = warp[(column * 4 + p % 4) * 6 + 4 + p / 4];
 
-#if DOT_TERMS == 1
+#if DOT == DOT_MMA_TF32
         sum += as_float(a) * as_float(b);
 #else
         sum += as_float(a << 16) * as_float(b << 16);

@@ -5,6 +5,7 @@
  * order of its terms, so it depends neither on the tiles beside it nor on its position.
  */
 #include "tile.cl"
+#include "tile_ahead.cl"
 
 #define VECTORS(n) (((n) + 3) / 4 * 4)
 
@@ -46,10 +47,16 @@ multiply_images(TILE_PARAMS, __global const float *u, __global const float *v, _
 #define LOAD(k)                                                                               \
     LOADS(TILE_BY_ROW4, a, o_row - row, c, 1, o_row, b, tiles_row - column, c, 1, tiles_row, k)
 #define STORE(half) STORES(TILE_BY_ROW4, half)
+#define FETCH(round, k)                                                                       \
+    {                                                                                         \
+        TILE_FETCH_A(round, a, TILE_BY_ROW4, o_row - row, c, 1, o_row, k)                     \
+        TILE_FETCH_B(round, b, TILE_BY_ROW4, tiles_row - column, c, 1, tiles_row, k)          \
+    }
     TILE_ZERO(acc)
-    TILE_SUM(acc, c, LOAD, STORE)
+    TILE_SUM_EITHER(acc, c, LOAD, STORE, FETCH)
 #undef LOAD
 #undef STORE
+#undef FETCH
     STORE_RESULTS(to, row, o, column, tiles_row)
 }
 
@@ -72,10 +79,16 @@ multiply_weights(TILE_PARAMS, __global const float *d, __global const float *v, 
 #define LOAD(k)                                                                               \
     LOADS(TILE_BY_K4, a, o - row, terms, tiles_row, 1, b, c - column, terms, tiles_row, 1, k)
 #define STORE(half) STORES(TILE_BY_K4, half)
+#define FETCH(round, k)                                                                       \
+    {                                                                                         \
+        TILE_FETCH_A(round, a, TILE_BY_K4, o - row, terms, tiles_row, 1, k)                   \
+        TILE_FETCH_B(round, b, TILE_BY_K4, c - column, terms, tiles_row, 1, k)                \
+    }
     TILE_ZERO(acc)
-    TILE_SUM(acc, terms, LOAD, STORE)
+    TILE_SUM_EITHER(acc, terms, LOAD, STORE, FETCH)
 #undef LOAD
 #undef STORE
+#undef FETCH
     STORE_RESULTS(to, row, o, column, c_row)
 }
 

@@ -65,7 +65,9 @@ run() {
         [ ! -f "$layer" ] || settings="$settings OPENCL_LAYERS=$layer"
         ;;
     # These compilers are slow; some cases of a test take a minute on a busy machine.
-    */rusticl*/*:tests/op/* | */intel/*:tests/op/*) settings="$settings YOKE_TEST_QUICK=1" ;;
+    */rusticl*/*:tests/op/* | */intel/*:tests/op/* | */rusticl*/*:tests/device/check_kernels)
+        settings="$settings YOKE_TEST_QUICK=1"
+        ;;
     esac
     # shellcheck disable=SC2086 # words
     timeout -k 5 "$limit" env CK_TIMEOUT_MULTIPLIER=10 $settings "./$3" >"$4" 2>&1

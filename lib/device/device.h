@@ -46,7 +46,8 @@ typedef enum yki_dot_unit {
     YKI_DOT_AVX512_BF16,  /* pairs of bfloat16 */
     YKI_DOT_ROUNDED_TF32, /* operands are rounded to TF32, and multiplied as float32 */
     YKI_DOT_MMA_BF16,     /* matrices of bfloat16, by 32 work-items of a group */
-    YKI_DOT_MMA_TF32      /* matrices of TF32 */
+    YKI_DOT_MMA_TF32,     /* matrices of TF32 */
+    YKI_DOT_MMA_PAIRS /* no unit of its own: the first, of operands that are bfloat16 in memory */
 } yki_dot_unit;
 
 /* The properties of a device that solvers and the planner need. */
@@ -73,11 +74,12 @@ typedef struct yki_device_traits {
         loop_limit; /* iterations, over all its loops, after which a work-item ends; 0: no limit */
     yoke_device_type type;
     yki_dot_unit bf16, tf32; /* what multiplies bfloat16, and TF32 */
-    bool canonical; /* never of a device: what canonical plans tell solvers (op/recipe.h) */
+    bool copies_ahead; /* it copies to local memory beside what items compute (tile_ahead.cl) */
+    bool canonical;    /* never of a device: what canonical plans tell solvers (op/recipe.h) */
 } yki_device_traits;
-/* Lends the traits. Compiles nothing and cannot fail. `direct_host`, `loop_limit`, `bf16` and
- * `tf32` are found by trial when a device is first selected; until then they are false, 0 and
- * YKI_DOT_FMA. */
+/* Lends the traits. Compiles nothing and cannot fail. `direct_host`, `loop_limit`, `bf16`,
+ * `tf32` and `copies_ahead` are found by trial when a device is first selected; until then they are
+ * false, 0 and YKI_DOT_FMA. */
 const yki_device_traits *yki_device_get_traits(const yoke_device *device);
 /* Returns what people call a unit: "avx512-bf16". */
 const char *yki_dot_unit_name(yki_dot_unit unit);

@@ -18,13 +18,13 @@
 
 enum { LANES = 16 };
 /* The product of a trial: a tile of tile_probe.cl. */
-enum { ROWS = 128, COLUMNS = 64, TERMS = 53, TILE_ITEMS = 128, TILE_LOCAL = 32768 };
+enum { ROWS = 128, COLUMNS = 64, TERMS = 52, TILE_ITEMS = 128, TILE_LOCAL = 32768 };
 
 const char *
 yki_dot_unit_name(yki_dot_unit unit)
 {
-    static const char *const names[] = {"fma",          "rounded",  "avx512-bf16",
-                                        "rounded-tf32", "mma-bf16", "mma-tf32"};
+    static const char *const names[] = {"fma",      "rounded",  "avx512-bf16", "rounded-tf32",
+                                        "mma-bf16", "mma-tf32", "mma-pairs"};
 
     return names[unit];
 }
@@ -196,21 +196,41 @@ try_program(cl_context cl, cl_command_queue queue, cl_device_id id, const char *
     return found;
 }
 
+/* `rounds` of terms in local memory, or 0: the plain core. Three are of fewer terms, as solvers use
+ * them (yki_rounds): they fit TILE_LOCAL. */
 static outcome
-try_unit(const yki_root *root, cl_context cl, cl_command_queue queue, yki_dot_unit unit)
+try_unit(const yki_root *root, cl_context cl, cl_command_queue queue, yki_dot_unit unit, int rounds)
 {
     const bool tile = unit != YKI_DOT_AVX512_BF16;
-    char *text, options[64];
+    char *text, options[80], ahead[32] = "";
     outcome found;
 
     if (yki_source_of_file(tile ? "tile_probe.cl" : "dot_probe.cl", &text) != YOKE_OK)
         return WRONG;
-    snprintf(options, sizeof options, "-cl-std=CL1.2 -DDOT=%d -DW=%d", (int)unit, tile ? 4 : LANES);
+    if (rounds > 0)
+        snprintf(ahead, sizeof ahead, " -DTILE_ROUNDS=%d%s", rounds, rounds > 2 ? " -DTK=8" : "");
+    snprintf(options, sizeof options, "-cl-std=CL1.2 -DDOT=%d -DW=%d%s", (int)unit,
+             tile ? 4 : LANES, ahead);
     found = try_program(cl, queue, root->id, text, options, tile);
     yki_free(text);
     if (found != GOOD)
         yki_log(YOKE_LOG_INFO, "%s: the driver does not compile %s%s; products are made without it",
-                root->info.id, yki_dot_unit_name(unit), found == WRONG ? " as it should" : "");
+                root->info.id, rounds > 0 ? "copies to local memory" : yki_dot_unit_name(unit),
+                found == WRONG ? " as it should" : "");
+    return found;
+}
+
+/* Whether copies to local memory run beside the rest, with each unit that there is. */
+static outcome
+try_ahead(yki_root *root, cl_context cl, cl_command_queue queue)
+{
+    outcome found = try_unit(root, cl, queue, YKI_DOT_FMA, 3);
+
+    if (found == GOOD && root->traits.bf16 == YKI_DOT_MMA_BF16)
+        found = try_unit(root, cl, queue, YKI_DOT_MMA_BF16, 2);
+    if (found == GOOD && root->traits.tf32 == YKI_DOT_MMA_TF32)
+        found = try_unit(root, cl, queue, YKI_DOT_MMA_TF32, 2);
+    root->traits.copies_ahead = found == GOOD;
     return found;
 }
 
@@ -218,19 +238,20 @@ bool
 yki_dot_probe(yki_root *root, cl_context cl, cl_command_queue queue)
 {
     const yki_dot_unit candidate = yki_dot_candidate(root);
-    outcome bf16, tf32;
+    outcome bf16, tf32, ahead;
 
     root->traits.bf16 = YKI_DOT_ROUNDED;
     root->traits.tf32 = YKI_DOT_ROUNDED_TF32;
     if (candidate == YKI_DOT_ROUNDED)
         return true;
-    bf16 = try_unit(root, cl, queue, candidate);
+    bf16 = try_unit(root, cl, queue, candidate, 0);
     if (bf16 == GOOD)
         root->traits.bf16 = candidate;
     if (candidate == YKI_DOT_AVX512_BF16)
         return bf16 == GOOD;
-    tf32 = try_unit(root, cl, queue, YKI_DOT_MMA_TF32);
+    tf32 = try_unit(root, cl, queue, YKI_DOT_MMA_TF32, 0);
     if (tf32 == GOOD)
         root->traits.tf32 = YKI_DOT_MMA_TF32;
-    return bf16 != WRONG && tf32 != WRONG;
+    ahead = try_ahead(root, cl, queue);
+    return bf16 != WRONG && tf32 != WRONG && ahead != WRONG;
 }

@@ -585,7 +585,7 @@ try_iterations(cl_context cl, cl_command_queue queue, cl_program program, uint32
 
 /* What a trial found, as the cache keeps it. */
 typedef struct findings {
-    uint32_t direct, limit, bf16, tf32, gates;
+    uint32_t direct, limit, bf16, tf32, copies_ahead, gates;
 } findings;
 
 /* Hashes all that the findings may depend on. */
@@ -624,6 +624,7 @@ load_findings(yki_root *root, const char *key)
         root->traits.loop_limit = kept->limit;
         root->traits.bf16 = (yki_dot_unit)kept->bf16;
         root->traits.tf32 = (yki_dot_unit)kept->tf32;
+        root->traits.copies_ahead = kept->copies_ahead;
         root->traits.gates = kept->gates;
     }
     yki_free(data);
@@ -653,7 +654,8 @@ probe(yki_root *root, cl_context cl, bool gates, const char *key)
         if (root->context->cache_dir && counted && root->traits.direct_host == host && settled)
             yki_cache_store(root->context, key,
                             &(findings){root->traits.direct_host, root->traits.loop_limit,
-                                        root->traits.bf16, root->traits.tf32, root->traits.gates},
+                                        root->traits.bf16, root->traits.tf32,
+                                        root->traits.copies_ahead, root->traits.gates},
                             sizeof(findings));
         clReleaseProgram(program);
     }

@@ -624,6 +624,7 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(gemm_cpu_pair_bf16)                                                                          \
     X(gemm_cpu_pair_rounded)                                                                       \
     X(gemm_tiled)                                                                                  \
+    X(gemm_pairs_bf16)                                                                             \
     X(gemm_tiled_bf16)                                                                             \
     X(gemm_tiled_tf32)                                                                             \
     X(gemm_tiled_rounded)                                                                          \

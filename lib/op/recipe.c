@@ -238,6 +238,21 @@ yki_two_groups(int64_t items)
     return items == 256 ? " -DYKI_REGISTERS=128" : ""; /* of 65536 */
 }
 
+int64_t
+yki_rounds(const yki_device_traits *traits, int64_t terms)
+{
+    return traits->copies_ahead && terms < 16 ? 3 : 2;
+}
+
+/* Units that round what they store have nothing to copy. */
+const char *
+yki_ahead_option(const yki_device_traits *traits, yki_dot_unit unit, int64_t terms)
+{
+    if (!traits->copies_ahead || unit == YKI_DOT_ROUNDED || unit == YKI_DOT_ROUNDED_TF32)
+        return "";
+    return yki_rounds(traits, terms) == 3 ? " -DTILE_ROUNDS=3" : " -DTILE_ROUNDS=2";
+}
+
 static yki_arg *
 next_arg(yki_recipe *recipe, yki_arg_kind kind)
 {

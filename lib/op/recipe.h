@@ -247,6 +247,11 @@ yki_launch *yki_recipe_launch(yki_recipe *recipe, const char *file, const char *
  * registers: so few registers that a unit can hold two groups, one of which waits while the other
  * computes. Compilers that cannot be told so ignore it. */
 const char *yki_two_groups(int64_t items);
+/* For how many rounds of so many terms the core of tile.cl has room in local memory. */
+int64_t yki_rounds(const yki_device_traits *traits, int64_t terms);
+/* The option that says so, where a device copies into local memory beside what items compute
+ * (clkernels/tile_ahead.cl), else none. */
+const char *yki_ahead_option(const yki_device_traits *traits, yki_dot_unit unit, int64_t terms);
 /* Each adds an argument to the newest launch, in the kernel's order. An error is kept in
  * recipe->status. `name` is that of the kernel's parameter, with which tests compare it. */
 void yki_arg_slot(yki_recipe *recipe, uint32_t slot);

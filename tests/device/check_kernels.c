@@ -569,30 +569,63 @@ START_TEST(a_dot_unit_multiplies_pairs)
 END_TEST
 
 /* The same for units that multiply matrices: how tile_mma.cl gives rows, columns and terms to an
- * instruction, which ordinary code does the work of. Some rounds of terms, and a rest. */
+ * instruction, which ordinary code does the work of; and for copies ahead, by tile_ahead.cl, of one
+ * round and of two. Each operand lies by terms or not. Some rounds of terms, and a rest. */
+static const struct {
+    int unit;
+    const char *ahead, *a_form, *b_form;
+} products[] = {{4, "", "K4", "ROW4"},
+                {4, " -DTILE_ROUNDS=2", "K4", "ROW4"},
+                {4, " -DTILE_ROUNDS=3", "ROW4", "K4"},
+                {5, "", "K4", "ROW4"},
+                {5, " -DTILE_ROUNDS=2", "ROW4", "K4"},
+                {5, " -DTILE_ROUNDS=3", "K4", "ROW4"},
+                {0, " -DTILE_ROUNDS=2", "K4", "ROW4"},
+                {0, " -DTILE_ROUNDS=3", "ROW4", "K4"},
+                {0, " -DTILE_ROUNDS=2", "ROW", "K"},
+                {0, " -DTILE_ROUNDS=3", "K", "ROW"}};
+
 START_TEST(a_dot_unit_multiplies_matrices)
 {
-    enum { TALL = 32, BROAD = 32, LONG = 53 }; /* for 32 items: more take minutes to compile */
-    const char *sizes = "-DDOT_MMA_PLAIN -DTM=32 -DTN=32 -DIM=4 -DIN=8 -DTK=16";
-    char options[80];
-    static float a[TALL * LONG], b[LONG * BROAD], got[TALL * BROAD];
+    enum { TALL = 32, BROAD = 32, LONG = 52 }; /* for 32 items */
+    bool a_by_terms = strncmp(products[_i].a_form, "ROW", 3) == 0;
+    bool b_by_terms = strncmp(products[_i].b_form, "ROW", 3) == 0;
+    int unit = products[_i].unit;
+    yoke_device_type type;
+    char options[200];
+    static float a[TALL][LONG], b[LONG][BROAD], a_lies[TALL * LONG], b_lies[LONG * BROAD];
+    static float got[TALL * BROAD];
     yki_buffer *c;
     call run;
 
+    if (getenv("YOKE_TEST_QUICK") && _i % 3 != 1) /* each unit is among the rest */
+        return;
     open_device();
-    for (int i = 0; i < TALL * LONG; i++)
-        a[i] = (float)((i / LONG * 37 + i % LONG * 101 + i / LONG * (i % LONG) * 5) % 61 - 30);
-    for (int i = 0; i < LONG * BROAD; i++)
-        b[i] = (float)((i * 29 + i / BROAD * i % 17) % 53 - 26);
+    type = yki_device_get_traits(yki_queue_device(queue))->type;
+    for (int r = 0; r < TALL; r++)
+        for (int k = 0; k < LONG; k++) {
+            a[r][k] = (float)((r * 37 + k * 101 + r * k * 5) % 61 - 30);
+            a_lies[a_by_terms ? k * TALL + r : r * LONG + k] = a[r][k];
+        }
+    for (int k = 0; k < LONG; k++)
+        for (int r = 0; r < BROAD; r++) {
+            b[k][r] = (float)(((k * BROAD + r) * 29 + k * (k * BROAD + r) % 17) % 53 - 26);
+            b_lies[b_by_terms ? k * BROAD + r : r * LONG + k] = b[k][r];
+        }
     /* Oclgrind takes what comes out of the ordinary code for uninitialised: there, without a unit.
      */
-    if (yki_device_get_traits(yki_queue_device(queue))->type == YOKE_DEVICE_ACCELERATOR)
-        snprintf(options, sizeof options, "-DDOT=0 -DTM=32 -DTN=32 -DIM=8 -DIN=4 -DTK=16");
-    else
-        snprintf(options, sizeof options, "-DDOT=%d %s", _i ? 5 : 4, sizes);
+    if (type == YOKE_DEVICE_ACCELERATOR)
+        unit = 0;
+    /* And a processor's compiler takes long to optimise what barriers divide. */
+    snprintf(options, sizeof options,
+             "-DDOT=%d -DDOT_MMA_PLAIN -DTM=32 -DTN=32 %s -DTK=16 -DA_FORM=TILE_BY_%s "
+             "-DB_FORM=TILE_BY_%s%s%s",
+             unit, unit ? "-DIM=4 -DIN=8" : "-DIM=8 -DIN=4", products[_i].a_form,
+             products[_i].b_form, products[_i].ahead,
+             type == YOKE_DEVICE_CPU ? " -cl-opt-disable" : "");
     run = begin("tile_probe.cl", options, "yki_tile_probe", 32);
-    pass_buffer(&run, buffer(sizeof a, a));
-    pass_buffer(&run, buffer(sizeof b, b));
+    pass_buffer(&run, buffer(sizeof a_lies, a_lies));
+    pass_buffer(&run, buffer(sizeof b_lies, b_lies));
     pass_buffer(&run, c = buffer(sizeof got, got));
     launch(&run, 1);
     ASSERT_OK(yki_buffer_get(c, 0, sizeof got, got));
@@ -600,7 +633,7 @@ START_TEST(a_dot_unit_multiplies_matrices)
         float sum = 0;
 
         for (int k = 0; k < LONG; k++)
-            sum += a[i / BROAD * LONG + k] * b[k * BROAD + i % BROAD];
+            sum += a[i / BROAD][k] * b[k][i % BROAD];
         ck_assert_msg(got[i] == sum, "element %d is %g instead of %g", i, (double)got[i],
                       (double)sum);
     }
@@ -615,8 +648,9 @@ test_suite(void)
     TCase *tcase = test_case(suite, "update");
 
     tcase_add_test(tcase, a_dot_unit_multiplies_pairs);
-    tcase_add_loop_test(tcase, a_dot_unit_multiplies_matrices, 0, 2);
     tcase_add_test(tcase, bytes_are_copied_and_filled);
+    tcase = test_case(suite, "tiles");
+    tcase_add_loop_test(tcase, a_dot_unit_multiplies_matrices, 0, YKI_COUNT(products));
     tcase = test_case(suite, "team");
     tcase_add_loop_test(tcase, inputs_are_summed_in_their_order, 0, 3);
     tcase_add_loop_test(tcase, moments_and_results_are_merged, 0, 2);

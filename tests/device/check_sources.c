@@ -11,6 +11,7 @@
 
 #include "device/programs.h"
 #include "device/sources.h"
+#include "support/devices.h"
 #include "support/scratch.h"
 
 START_TEST(embedded_bytes)
@@ -208,12 +209,40 @@ START_TEST(a_unit_that_miscomputes_is_refused)
         return;
     ck_assert_int_eq(traits->bf16, YKI_DOT_ROUNDED);
     ck_assert_int_eq(traits->tf32, YKI_DOT_ROUNDED_TF32);
+    ck_assert(!traits->copies_ahead);
     ck_assert_uint_eq(
         scratch_log_count(YOKE_LOG_INFO, "as it should; products are made without it") > 0,
         candidate != YKI_DOT_ROUNDED);
     ASSERT_OK(yoke_device_get_info(first_device(), &info));
     ck_assert_str_eq(info.bf16, "");
     ck_assert_str_eq(info.tf32, "");
+}
+END_TEST
+
+/* Copies to local memory are tried too, here on a processor that says it is a GPU
+ * (tests/gpu/face.c): by the right kernel, and by one that computes something else. */
+START_TEST(copies_that_miscompute_are_refused)
+{
+    static const char tile[] = "__kernel YKI_GROUP(128, 1) void yki_tile_probe(__global float *a,\n"
+                               "    __global float *b, __global float *c)\n"
+                               "{\n"
+                               "    c[get_local_id(0)] = a[0] + b[0] + 0.5f;\n"
+                               "}\n";
+
+    if (test_in_matrix() || !test_put_on_face())
+        return;
+    setenv("YOKE_FACE_BESIDE", "0", 1);
+    setenv("YOKE_FACE_GROUP", "128", 1);
+    setenv("YOKE_FACE_COPIES", "1", 1);
+    unsetenv("YOKE_CL_DIR");
+    if (_i == 1) {
+        setenv("YOKE_CL_DIR", scratch_dir(), 1);
+        scratch_write(scratch_path("tile_probe.cl"), tile, sizeof tile - 1);
+    }
+    open_cached("face", "gpu:0");
+    ck_assert_int_eq(yki_device_get_traits(first_device())->copies_ahead, _i == 0);
+    ck_assert_uint_eq(scratch_log_count(YOKE_LOG_INFO, "copies to local memory as it should"), _i);
+    close_devices();
 }
 END_TEST
 
@@ -263,5 +292,8 @@ test_suite(void)
     tcase_add_test(sources, source_of_a_trial);
     tcase_add_test(sources, a_unit_that_miscomputes_is_refused);
     tcase_add_test(sources, source_includes);
+    sources = test_case(suite, "face");
+    tcase_add_checked_fixture(sources, scratch_set_up, scratch_tear_down);
+    tcase_add_loop_test(sources, copies_that_miscompute_are_refused, 0, 2);
     return suite;
 }

@@ -29,14 +29,21 @@ def figures_of(kernel, row, target):
             kernel.width(part, LOAD), 0 if may_spill else kernel.count(part, PRIVATE)]
 
 
+def waits_wrongly(kernel, program):
+    """Whether a kernel with copies ahead reads a round that may not have come yet (tile_ahead.cl)."""
+    rounds = program.numbers().get('TILE_ROUNDS')
+    return rounds and kernel.waits != {rounds - 2}
+
+
 def worst(a, b):
     """A width of 0 means that nothing is loaded."""
     widths = [min(x or y, y or x) for x, y in zip(a[2:4], b[2:4])]
     return [min(a[0], b[0]), min(a[1], b[1]), *widths, max(a[4], b[4])]
 
 
-def look_at(device, rows):
-    """The worst figures of each kernel; prints those of each program and target. None: not judged."""
+def look_at(device, rows, wrong):
+    """The worst figures of each kernel; prints those of each program and target. None: not judged.
+    Adds sentences to `wrong`."""
     runs = on_gpu.read(device)
     found, seen = {}, set()
     on_gpu.compile_all(runs, on_gpu.TARGETS[device])
@@ -54,6 +61,9 @@ def look_at(device, rows):
             kernel = kernels[launch.kernel]
             figures = figures_of(kernel, row, target)
             share = f'{figures[0]} %' if row.is_product() else '-'
+            if target.startswith('sm_') and row.is_product() and waits_wrongly(kernel, launch.program):
+                wrong.append(f'{launch.kernel} with {launch.program.title()}: where it waits, '
+                             f'{sorted(kernel.waits)} rounds of copies may be under way')
             print(f'{launch.kernel:28} {target:8} {kernel.registers:9} {kernel.local:6} {share:>6} '
                   f'{figures[1]:4} % {figures[2] or "-":>5} {figures[3] or "-":>5} '
                   f'{figures[4] or "-":>7}  {launch.program.title()}')
@@ -98,9 +108,9 @@ def judge(row, found):
 
 def main():
     rows = kernel_table.read()
-    found = {}
+    found, wrong = {}, []
     for device in on_gpu.TARGETS:
-        found[device] = look_at(device, rows)
+        found[device] = look_at(device, rows, wrong)
         print()
     print('# as rows of kernels.txt')
     for row in rows.values():
@@ -110,7 +120,7 @@ def main():
                  if row.is_product() and found[d].get(row.name) and found[d][row.name][0] < goal]
         if below:
             print(f'# below the goal of {goal} %: {", ".join(below)}')
-    wrong = [sentence for row in rows.values() for sentence in judge(row, found)]
+    wrong += [sentence for row in rows.values() for sentence in judge(row, found)]
     for line in wrong:
         print('FAIL', line)
     return 1 if wrong else 0

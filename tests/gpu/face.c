@@ -10,7 +10,10 @@
  * YOKE_FACE_INTEGRATED=1 it is an integrated GPU, whose memory is the host's. With
  * YOKE_FACE_BESIDE=1 the first device stays the processor that it is. With
  * YOKE_FACE_ANSWER=N it names N as the limit of each kernel's groups, whatever they are. A launch
- * of a larger group fails, as it would there.
+ * of a larger group fails, as it would there. With YOKE_FACE_COPIES=1 its compiler says that it
+ * takes NVIDIA's options, so lib/device/dot.c tries copies beside what items compute, which
+ * ordinary code does the work of (clkernels/tile_ahead.cl), and has them. Units for matrices fail
+ * to compile.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -27,7 +30,7 @@
 enum { UNITS = 16, GROUP = 256, LOCAL = 32768, ALIGN_BITS = 4096 };
 
 static const cl_icd_dispatch *next;
-static size_t units, most_items, most_local, integrated, kernel_items, beside;
+static size_t units, most_items, most_local, integrated, kernel_items, beside, copies;
 static cl_device_id processor; /* with YOKE_FACE_BESIDE */
 
 static size_t
@@ -69,6 +72,29 @@ get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint n, cl_devic
     return error;
 }
 
+/* The device's extensions, and the one of NVIDIA's options. */
+static cl_int
+answer_extensions(cl_device_id device, size_t size, void *value, size_t *wrote)
+{
+    static const char more[] = " cl_nv_compiler_options";
+    size_t length;
+    cl_int error = next->clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &length);
+    char *text;
+
+    if (error != CL_SUCCESS)
+        return error;
+    text = malloc(length + sizeof more);
+    if (!text)
+        return CL_OUT_OF_HOST_MEMORY;
+    error = next->clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, length, text, NULL);
+    if (error == CL_SUCCESS) {
+        strcat(text, more);
+        error = answer(text, strlen(text) + 1, size, value, wrote);
+    }
+    free(text);
+    return error;
+}
+
 static cl_int CL_API_CALL
 get_device_info(cl_device_id device, cl_device_info what, size_t size, void *value, size_t *wrote)
 {
@@ -94,9 +120,31 @@ get_device_info(cl_device_id device, cl_device_info what, size_t size, void *val
         SAY(cl_device_local_mem_type, CL_LOCAL);
     case CL_DEVICE_PARTITION_PROPERTIES:
         SAY(cl_device_partition_property, 0);
+    case CL_DEVICE_EXTENSIONS:
+        if (copies)
+            return answer_extensions(device, size, value, wrote);
+        /* fall through */
     default:
         return next->clGetDeviceInfo(device, what, size, value, wrote);
     }
+}
+
+/* Without the option that caps registers, which the driver below does not know. */
+static cl_int CL_API_CALL
+build_program(cl_program program, cl_uint n, const cl_device_id *ids, const char *options,
+              void(CL_CALLBACK *notify)(cl_program, void *), void *data)
+{
+    static const char cap[] = "-cl-nv-maxrregcount=";
+    char *text = options ? strdup(options) : NULL, *at = text ? strstr(text, cap) : NULL;
+    cl_int error;
+
+    if (options && !text)
+        return CL_OUT_OF_HOST_MEMORY;
+    if (at)
+        memset(at, ' ', strcspn(at, " "));
+    error = next->clBuildProgram(program, n, ids, text, notify, data);
+    free(text);
+    return error;
 }
 
 static cl_int CL_API_CALL
@@ -159,11 +207,14 @@ clInitLayer(cl_uint n, const cl_icd_dispatch *target, cl_uint *count, const cl_i
     integrated = setting("YOKE_FACE_INTEGRATED", 0);
     kernel_items = setting("YOKE_FACE_ANSWER", most_items);
     beside = setting("YOKE_FACE_BESIDE", 0);
+    copies = setting("YOKE_FACE_COPIES", 0);
     next = &below;
     table = below;
     table.clGetDeviceIDs = get_device_ids;
     table.clGetDeviceInfo = get_device_info;
     table.clEnqueueNDRangeKernel = launch;
+    if (copies)
+        table.clBuildProgram = build_program;
     table.clGetKernelWorkGroupInfo = get_group_info;
     *count = (cl_uint)known;
     *layer = &table;

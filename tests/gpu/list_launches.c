@@ -127,10 +127,17 @@ build_transformer(int32_t count)
 
 /* ---- a step ---- */
 
-/* The trial of a unit needs numbers, which the null driver does not make. */
+/* The trials of units, and of copies to local memory, need numbers, which the null driver does not
+ * make. */
 static void
-add_units(yoke_device *device)
+add_units(yoke_device *device, bool units)
 {
+    yoke_device_info info;
+
+    need(yoke_device_get_info(device, &info));
+    device->traits.copies_ahead = strstr(info.vendor, "NVIDIA") != NULL;
+    if (!units)
+        return;
     device->traits.bf16 = YKI_DOT_MMA_BF16;
     device->traits.tf32 = YKI_DOT_MMA_TF32;
 }
@@ -161,8 +168,7 @@ train(const null_driver *driver, char **argv)
 
     need(yoke_context_create(&(yoke_context_options){.no_cache = true}, &context));
     need(yoke_team_create(context, "gpu:0", NULL, &team));
-    if (strcmp(precision, "f32") != 0)
-        add_units(yoke_team_get_device(team, 0));
+    add_units(yoke_team_get_device(team, 0), strcmp(precision, "f32") != 0);
     if (model) {
         options.optimizer = model->optimizer();
         need(yki_tool_build_model(model, &graph));

@@ -19,6 +19,7 @@ class Kernel:
     def __init__(self, name):
         self.name = name
         self.code, self.loops, self.end = [], [], 0
+        self.waits = set()  # how many rounds of copies (LDGSTS) may be under way where it waits
         self.registers = self.local = 0
         self.occupancy = 0.0
 
@@ -94,8 +95,9 @@ def bits_of(word):
 def nvidia_kind(text):
     word = re.sub(r'^@!?U?P\w+\s+', '', text).split()[0]
     base = word.split('.')[0]
-    kinds = {'LDG': LOAD, 'LD': LOAD, 'STG': STORE, 'ST': STORE, 'LDS': LOCAL_LOAD, 'STS': LOCAL_STORE,
-             'LDL': PRIVATE, 'STL': PRIVATE}
+    # LDGSTS copies to local memory: what it moves comes from global memory.
+    kinds = {'LDG': LOAD, 'LD': LOAD, 'LDGSTS': LOAD, 'STG': STORE, 'ST': STORE, 'LDS': LOCAL_LOAD,
+             'STS': LOCAL_STORE, 'LDL': PRIVATE, 'STL': PRIVATE}
     if base == 'FFMA':
         return FMA, 1
     if base == 'HMMA':  # of rows x columns x terms, by a warp: HMMA.1688 has 16 x 8 x 8
@@ -133,6 +135,9 @@ def read_nvidia(sass, log, groups, local_of_core):
         places[int(found[1], 16)] = len(kernel.code)
         if branch:
             branches.append((len(kernel.code), int(branch[1], 16)))
+        waits = re.match(r'DEPBAR\.LE SB0, 0x([0-9a-f]+)', text)
+        if waits:
+            kernel.waits.add(int(waits[1], 16))
         if not re.search(r'\bNOP\b', text):
             kernel.code.append(nvidia_kind(text))
         if re.search(r'\bEXIT\b', text):

@@ -19,7 +19,7 @@ import kernel_table
 import launches as on_gpu
 
 MODEL = 'resnet18.128'
-BUDGET = 6.1  # milliseconds: what it takes today; the goal was 15
+BUDGET = 6.2  # milliseconds: what it takes today; the goal was 15
 
 CORES, ISSUE, CLOCK = 132, 4, 1.83e9  # of an H200: instructions of a warp a clock; sustained
 EFFICIENCY = 0.80  # of issue slots

@@ -218,6 +218,19 @@ mutant 'class of the other gradient' lib/plan/fuse_matmul.c \
 mutant 'strict rounds nothing' lib/plan/offers.c \
     'strict    ? 1u << task->rounds' 'strict    ? DIRECT' tests/plan/check_precision
 
+# ---- copies ahead ----
+
+tiles='tests/device/check_kernels tiles'
+
+mutant 'two rows of copies in one place' clkernels/tile_ahead.cl \
+    '^ (row / 4 % 2 * 2 + row / 8 % 2)' '| (row / 4 % 2 * 2 + row / 8 % 2)' $tiles
+mutant 'two blocks of copies in one place' clkernels/tile_ahead.cl \
+    '(row / 4 ^ k / TILE_OWN_TERMS % 4 * 2)' '(row / 4 | k / TILE_OWN_TERMS % 4 * 2)' $tiles
+mutant 'copies over the round that is multiplied' clkernels/tile_ahead.cl \
+    'tile_free = TILE_ROUNDS - 1, tile_k' 'tile_free = 0, tile_k' $tiles
+mutant 'old numbers behind the last copy' clkernels/tile_ahead.cl \
+    '#define TILE_THERE(there) (there)' '#define TILE_THERE(there) true' $tiles
+
 # ---- shares ----
 
 mutant 'smallest remainder' lib/shares/shares.c \

@@ -48,6 +48,55 @@ START_TEST(rounded_products_match_oracle)
 }
 END_TEST
 
+/* ---- units for matrices, whose work ordinary code does ---- */
+
+static yoke_graph *
+product(bool ta, bool tb, int64_t m, int64_t n, int64_t k, yoke_node **y)
+{
+    yoke_matmul_options options = {ta, tb};
+    yoke_node *a, *b;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    a = yoke_parameter(g, "a", ta ? yoke_shape(k, m) : yoke_shape(m, k), (yoke_initializer){0});
+    b = yoke_parameter(g, "b", tb ? yoke_shape(n, k) : yoke_shape(k, n), (yoke_initializer){0});
+    *y = yoke_matmul(g, a, b, &options);
+    return g;
+}
+
+/* Operands of both orders: vectors, which are copied ahead, and such that have none. */
+START_TEST(units_match_oracle)
+{
+    static const char *const units[] = {"tiled-bf16", "tiled-tf32"};
+    const bool odd = _i & 4;
+    yoke_node *y;
+    yoke_graph *g;
+
+    SKIP_ON_SIMULATOR;
+    if (getenv("YOKE_TEST_QUICK") && _i % 5) /* each form of each operand is among the rest */
+        return;
+    g = product(_i & 1, _i & 2, odd ? 39 : 40, odd ? 23 : 24, odd ? 67 : 68, &y);
+    op_check_graph(
+        g, y, &(op_check_options){.only = units[_i / 8], .no_gradient = true, .plain_units = true});
+}
+END_TEST
+
+/* Large ones, of operands that are made pairs: read in vectors, turned, or one by one. */
+START_TEST(pairs_match_oracle)
+{
+    const bool odd = _i & 4;
+    yoke_node *y;
+    yoke_graph *g;
+
+    SKIP_ON_SIMULATOR;
+    if (getenv("YOKE_TEST_QUICK") && _i != 1 && _i != 6) /* the three kernels of pairs.cl */
+        return;
+    g = product(_i & 1, _i & 2, odd ? 131 : 128, odd ? 129 : 132, odd ? 1021 : 1024, &y);
+    op_check_graph(
+        g, y, &(op_check_options){.only = "pairs-bf16", .no_gradient = true, .plain_units = true});
+}
+END_TEST
+
 /* Axes that only the general kernel can sum over. */
 START_TEST(rounded_sums_match_oracle)
 {
@@ -224,6 +273,9 @@ test_suite(void)
     tcase_add_test(tcase, rounded_sums_match_oracle);
     tcase_add_test(tcase, rounded_loss_matches_oracle);
     tcase_add_loop_test(tcase, rounded_convolutions_match_oracle, 0, 3);
+    tcase = test_case(suite, "units");
+    tcase_add_loop_test(tcase, units_match_oracle, 0, 16);
+    tcase_add_loop_test(tcase, pairs_match_oracle, 0, 8);
     tcase = test_case(suite, "rounding");
     tcase_add_checked_fixture(tcase, open_device, close_device);
     tcase_add_test(tcase, operands_are_rounded_to_nearest);

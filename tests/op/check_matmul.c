@@ -273,6 +273,24 @@ START_TEST(tilings_give_equal_bits)
 }
 END_TEST
 
+/* Where the GPU face says that its compiler takes NVIDIA's options (tests/gpu/face.c), all products
+ * of this and of other programs copy terms ahead. */
+START_TEST(the_face_copies_ahead)
+{
+    yoke_context *context;
+    yoke_selection *selection;
+
+    if (!getenv("YOKE_FACE_COPIES"))
+        return;
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    for (size_t d = 0; d < yoke_selection_count(selection); d++)
+        ck_assert(yki_device_get_traits(yoke_selection_get(selection, d))->copies_ahead);
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+}
+END_TEST
+
 /* CLBlast with one set of parameters: what it does for one sample must not depend on others, in
  * either of its paths; sums over the batch, also an empty one; the epilogue that follows it. */
 START_TEST(clblast_matches_oracle)
@@ -441,6 +459,7 @@ test_suite(void)
     tcase_add_test(tcase, epilogue_matches_oracle);
     tcase_add_test(tcase, long_sums_match_oracle);
     tcase_add_test(tcase, tilings_give_equal_bits);
+    tcase_add_test(tcase, the_face_copies_ahead);
     tcase_add_test(tcase, clblast_sets_are_numbers);
     tcase_add_test(tcase, dense_names_its_parameters);
     tcase_add_test(tcase, errors_name_node_and_shapes);

@@ -411,6 +411,8 @@ run_trial(trial *t, const yki_device_traits *traits, unsigned tuning)
     yki_buffer *step;
 
     ASSERT_OK(yki_solver_emit(t->solver, &t->problem, traits, tuning, &recipe));
+    for (size_t i = 0; i < recipe.launch_count && t->s->options.plain_units; i++)
+        strcat(recipe.launches[i].options, " -DDOT_MMA_PLAIN");
     op_check_arguments(yki_queue_device(t->queue), t->solver, &recipe);
     for (uint32_t i = 0; i <= t->problem.input_count; i++) {
         bool is_out = i == t->problem.input_count;
@@ -461,7 +463,15 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
             foreign = false;
         }
 
-        if (op_thorough())
+        if (s->options.plain_units) {
+            if (w > 0)
+                break;
+            foreign = false;
+            traits.type = YOKE_DEVICE_GPU;
+            traits.bf16 = YKI_DOT_MMA_BF16;
+            traits.tf32 = YKI_DOT_MMA_TF32;
+            traits.copies_ahead = true;
+        } else if (op_thorough())
             foreign = false;
         else if (w > 0 && own->type == YOKE_DEVICE_CPU && s->options.skipped_widths >> (w - 1) & 1)
             continue;
@@ -483,7 +493,7 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
             yki_canonical_traits(&traits, solver->canonical, &traits);
         for (unsigned variant = 0; !fixed || variant == 0; variant++) {
             trial t = {.s = s, .node = node, .solver = solver, .queue = queue};
-            unsigned tunings;
+            unsigned tunings, tuning = 0;
 
             yki_problem_of_node(node, (yki_extents){.batch = s->n}, &t.problem);
             if (solver->layouts ? !solver->layouts(&t.problem, &traits, variant) : variant > 0)
@@ -492,13 +502,15 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
                 continue;
             tunings = solver->tunings ? solver->tunings(&t.problem, &traits) : 1;
             /* On simulators two for tiny problems: kernels that only a tuning launches. */
-            if (quick())
+            if (s->options.plain_units)
+                tuning = tunings - 1;
+            else if (quick())
                 tunings = YKI_MIN(tunings, is_simulator(queue) && is_tiny(s, node) ? 2u : 1u);
             if (s->options.canonical && !op_thorough())
                 tunings = YKI_MIN(tunings, 2u); /* no tuning changes these bits: two show it */
             if (foreign || fixed)
                 tunings = YKI_MIN(tunings, 1u);
-            for (unsigned tuning = 0; tuning < tunings; tuning++) {
+            for (; tuning < tunings; tuning++) {
                 if (!yki_solver_ends(solver, &t.problem, &traits, tuning))
                     continue;
                 size_t used = (size_t)snprintf(

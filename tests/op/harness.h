@@ -65,6 +65,9 @@ typedef struct op_check_options {
     /* On a processor not all vector widths: bit 0 leaves out 8 lanes, bit 1 leaves out 4. */
     unsigned skipped_widths;
     int64_t simulator_flops; /* the largest problem for simulators; 0: the usual limits */
+    /* Units for matrices made of ordinary code, and copies ahead, on any device but simulators. Of
+     * the tunings only the last, with the smallest tile: larger ones take minutes to compile. */
+    bool plain_units;
 } op_check_options;
 
 /* Destroys the graph. `result` is the node whose gradients are checked. */

@@ -13,8 +13,8 @@ rusticl        rusticl        all             RUSTICL_ENABLE=llvmpipe
 rusticl-all    rusticl        all             RUSTICL_ENABLE=llvmpipe
 two-platforms  pocl,rusticl   cpu:0,cpu:1     RUSTICL_ENABLE=llvmpipe
 intel          intel          cpu:0           -
-face           pocl           gpu:0           YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768 YOKE_FACE_ANSWER=16 YOKE_TEST_MODELS=few
-face-128       pocl           gpu:0           YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768
+face           pocl           gpu:0           YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768 YOKE_FACE_ANSWER=16 YOKE_FACE_COPIES=1 YOKE_TEST_MODELS=few
+face-128       pocl           gpu:0           YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768 YOKE_FACE_COPIES=1
 face-1024      pocl           gpu:0           YOKE_FACE_GROUP=1024 YOKE_FACE_LOCAL=49152
 face-256       pocl           gpu:0           YOKE_FACE_GROUP=256 YOKE_FACE_LOCAL=32768
 face-64        pocl           gpu:0           YOKE_FACE_GROUP=64 YOKE_FACE_LOCAL=16384

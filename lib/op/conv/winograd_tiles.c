@@ -58,11 +58,23 @@ items_of(const block *b)
     return b->tm / b->im * (b->tn / b->in);
 }
 
+/* The terms of a round, as of other products (gemm_tiled.c): long ones where copies run ahead. */
+static int
+terms_of(const block *b, const yki_device_traits *traits)
+{
+    const int64_t long_round = 2 * 16 * 4 * (b->tm + b->tn + 8);
+
+    return traits->copies_ahead && long_round <= (int64_t)traits->local_memory ? 16 : 8;
+}
+
 static bool
 block_fits(const block *b, const yki_device_traits *traits)
 {
+    const int terms = terms_of(b, traits);
+
     return items_of(b) <= traits->max_group &&
-           2 * 8 * 4 * (b->tm + b->tn + 8) <= (int64_t)traits->local_memory;
+           yki_rounds(traits, terms) * terms * 4 * (b->tm + b->tn + 8) <=
+               (int64_t)traits->local_memory;
 }
 
 static int64_t
@@ -352,11 +364,13 @@ norm_args(yki_recipe *recipe, const yki_problem *problem, int64_t parts)
 }
 
 static yki_launch *
-start_product(yki_recipe *recipe, const char *kernel, const block *b)
+start_product(yki_recipe *recipe, const char *kernel, const block *b,
+              const yki_device_traits *traits)
 {
-    return yki_recipe_launch(recipe, "winograd_product.cl", kernel,
-                             "-DTM=%d -DTN=%d -DIM=%d -DIN=%d%s", (int)b->tm, (int)b->tn,
-                             (int)b->im, (int)b->in, yki_two_groups(items_of(b)));
+    return yki_recipe_launch(
+        recipe, "winograd_product.cl", kernel, "-DTM=%d -DTN=%d -DIM=%d -DIN=%d -DTK=%d%s%s",
+        (int)b->tm, (int)b->tn, (int)b->im, (int)b->in, terms_of(b, traits),
+        yki_two_groups(items_of(b)), yki_ahead_option(traits, YKI_DOT_FMA, terms_of(b, traits)));
 }
 
 static void
@@ -399,7 +413,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
         emit_in(recipe, &s, v, u, false, weight_groups, strip, problem);
     emit_in(recipe, &s, v, u, true, apart ? 0 : weight_groups, strip, problem);
 
-    launch = start_product(recipe, "yki_tiles_product", k.block);
+    launch = start_product(recipe, "yki_tiles_product", k.block, traits);
     yki_arg_slot(recipe, u);
     yki_arg_slot(recipe, v);
     yki_arg_slot(recipe, m);
@@ -468,7 +482,7 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
         yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * 36 * k.splits * s.o * row_of(s.c)));
     emit_both(recipe, &s, v, d, strip, problem);
 
-    launch = start_product(recipe, "yki_tiles_product_weight", k.block);
+    launch = start_product(recipe, "yki_tiles_product_weight", k.block, traits);
     yki_arg_slot(recipe, d);
     yki_arg_slot(recipe, v);
     yki_arg_slot(recipe, sums);
@@ -661,7 +675,7 @@ emit_grads(const yki_problem *problem, const yki_device_traits *traits, unsigned
                            YKI_CONST(4 * 36 * k->splits * s->o * row_of(s->c)));
     emit_grads_in(recipe, s, (const uint32_t[]){v, d, g, u}, strip, problem);
 
-    launch = start_product(recipe, "yki_tiles_product_grads", k->block);
+    launch = start_product(recipe, "yki_tiles_product_grads", k->block, traits);
     yki_arg_slot(recipe, u);
     yki_arg_slot(recipe, g);
     yki_arg_slot(recipe, m);

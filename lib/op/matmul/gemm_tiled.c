@@ -20,6 +20,7 @@
  * device.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "op/matmul/matmul.h"
 
@@ -63,7 +64,7 @@ typedef struct shelf {
 static shelf
 shelf_for(yki_dot_unit unit)
 {
-    if (unit == YKI_DOT_MMA_BF16 || unit == YKI_DOT_MMA_TF32)
+    if (unit == YKI_DOT_MMA_BF16 || unit == YKI_DOT_MMA_TF32 || unit == YKI_DOT_MMA_PAIRS)
         return (shelf){unit_tiles, &unit_tiles[YKI_COUNT(unit_tiles) - 1]};
     return (shelf){tiles, &tiles[TILES - 1]};
 }
@@ -74,10 +75,28 @@ group_of(const tile *t)
     return t->rows / t->item_rows * (t->columns / t->item_columns);
 }
 
+/* The bytes of local memory for rounds of so many terms, at most: bfloat16 takes half of it, where
+ * it is stored as such. */
 static int64_t
-local_bytes(const tile *t)
+bytes_of(const tile *t, const yki_device_traits *traits, int64_t terms)
 {
-    return 2 * t->terms * (t->rows + 4 + t->columns + 4) * 4; /* bfloat16 takes half of it */
+    return yki_rounds(traits, terms) * terms * (t->rows + 4 + t->columns + 4) * 4;
+}
+
+/* The terms of a round. Copies ahead are best in long ones. */
+static int64_t
+terms_of(const tile *t, const yki_device_traits *traits, yki_dot_unit unit)
+{
+    enum { LONG = 16 };
+    const bool fits = (uint64_t)bytes_of(t, traits, LONG) <= traits->local_memory;
+
+    return traits->copies_ahead && unit == YKI_DOT_FMA && fits ? LONG : t->terms;
+}
+
+static int64_t
+local_bytes(const tile *t, const yki_device_traits *traits, yki_dot_unit unit)
+{
+    return bytes_of(t, traits, terms_of(t, traits, unit));
 }
 
 static int64_t
@@ -103,7 +122,8 @@ applies_with(const yki_problem *problem, const yki_device_traits *traits, yki_do
     yki_gemm g;
 
     return group_of(smallest) <= traits->max_group &&
-           (uint64_t)local_bytes(smallest) <= traits->local_memory && yki_gemm_of(problem, &g) &&
+           (uint64_t)local_bytes(smallest, traits, unit) <= traits->local_memory &&
+           yki_gemm_of(problem, &g) &&
            (!g.sums || (!traits->canonical && can_sum(problem, &g, smallest)));
 }
 
@@ -172,12 +192,13 @@ choose_parts(const yki_problem *problem, const yki_gemm *g, const yki_device_tra
 /* Whether a tile fits the device, and most of it the result. A processor gets one only: compiling
  * others would take longer than they could save. */
 static bool
-suits(const tile *t, const yki_problem *problem, const yki_gemm *g, const yki_device_traits *traits)
+suits(const tile *t, const yki_problem *problem, const yki_gemm *g, const yki_device_traits *traits,
+      yki_dot_unit unit)
 {
     if (t == &tiles[TILES - 1] || t == &unit_tiles[YKI_COUNT(unit_tiles) - 1])
         return true;
     return traits->type != YOKE_DEVICE_CPU && group_of(t) <= traits->max_group &&
-           (uint64_t)local_bytes(t) <= traits->local_memory &&
+           (uint64_t)local_bytes(t, traits, unit) <= traits->local_memory &&
            t->rows < 2 * yki_expr_value(g->m, problem->max) &&
            t->columns < 2 * yki_expr_value(g->n, problem->max);
 }
@@ -206,7 +227,7 @@ list_tiles(const yki_problem *problem, const yki_gemm *g, const yki_device_trait
     for (const tile *t = from.tiles; t <= from.smallest; t++) {
         double time;
 
-        if (!suits(t, problem, g, traits))
+        if (!suits(t, problem, g, traits, unit))
             continue;
         time = guess_time(t, count_tiles(problem, g, t->rows, t->columns) * parts, traits);
         list[count++] = t;
@@ -279,6 +300,89 @@ form_of(const yki_gemm *g, bool of_b)
     if (row == 1 && vectors && k % 4 == 0 && by_four(of_b ? g->n : g->m))
         return "TILE_BY_ROW4";
     return k == 1 ? "TILE_BY_K" : "TILE_BY_ROW";
+}
+
+/* ---- operands as pairs of bfloat16 ----
+ *
+ * A large product reads each operand many times. With half the bytes, and nothing to round as they
+ * are multiplied, that takes less time than a launch before it takes to round them once. */
+
+enum { LEAST_SIDE = 128 };
+#define LEAST_WORK (256.0 * 256 * 256)
+
+/* The words of a row of k terms, at the largest batch; the kernel reads as many as there are terms.
+ */
+static int64_t
+words_of(const yki_problem *problem, const yki_gemm *g)
+{
+    return rounded_up(yki_expr_value(g->k, problem->max), 8) * 4;
+}
+
+static bool
+applies_pairs(const yki_problem *problem, const yki_device_traits *traits)
+{
+    yki_extents max = problem->max;
+    double m, n, k;
+    yki_gemm g;
+
+    if (!traits->copies_ahead || traits->bf16 != YKI_DOT_MMA_BF16 ||
+        !applies_with(problem, traits, YKI_DOT_MMA_PAIRS) || !yki_gemm_of(problem, &g) ||
+        g.outer + g.sum > 0 || (g.a_k != 1 && g.a_m != 1) || (g.b_k != 1 && g.b_n != 1) ||
+        (g.sums && (g.bias || g.gate)))
+        return false;
+    m = (double)yki_expr_value(g.m, max);
+    n = (double)yki_expr_value(g.n, max);
+    k = (double)yki_expr_value(g.k, max);
+    return m >= LEAST_SIDE && n >= LEAST_SIDE && k >= LEAST_SIDE && m * n * k >= LEAST_WORK &&
+           YKI_MAX(m, n) * (double)words_of(problem, &g) <= INT32_MAX;
+}
+
+/* Adds the launch that writes `rows` rows of the operand in slot `from` as pairs. Returns their
+ * slot. */
+static uint32_t
+emit_pairs(yki_recipe *recipe, const yki_problem *problem, const yki_device_traits *traits,
+           const yki_gemm *g, uint32_t from)
+{
+    const uint32_t group = yki_sum_group(traits);
+    const yki_expr rows = from == 0 ? g->m : g->n;
+    const int64_t words = words_of(problem, g), stride = from == 0 ? g->a_m : g->b_n,
+                  step = from == 0 ? g->a_k : g->b_k;
+    const bool turned = step != 1, fours = !turned && stride % 4 == 0 && by_four(g->k);
+    const uint32_t to =
+        yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, yki_gemm_times(rows, YKI_CONST(4 * words)));
+    yki_launch *launch = yki_recipe_launch(recipe, "pairs.cl",
+                                           turned  ? "yki_pairs_turned"
+                                           : fours ? "yki_pairs_of_fours"
+                                                   : "yki_pairs",
+                                           "-DWG=%u", group);
+
+    yki_arg_slot(recipe, from);
+    yki_arg_slot(recipe, to);
+    yki_arg_expr(recipe, "rows", rows);
+    yki_arg_expr(recipe, "k", g->k);
+    yki_arg_int(recipe, "words", words);
+    yki_arg_int(recipe, "stride", turned ? step : stride);
+    if (turned)
+        yki_launch_grid(launch, YKI_CONST(YKI_MIN(rounded_up(words, 16), MAX_GROUPS)),
+                        groups_of(rows, group / 4), YKI_CONST(1), group, 1, 1);
+    else
+        yki_launch_grid(launch, groups_of(yki_gemm_times(rows, YKI_CONST(words / 4)), group),
+                        YKI_CONST(1), YKI_CONST(1), group, 1, 1);
+    if (launch)
+        launch->bytes = yki_gemm_times(rows, YKI_CONST(12 * words));
+    return to;
+}
+
+/* With a matrix unit vectors alone are copied beside what items compute. */
+static const char *
+ahead_option(const yki_gemm *g, const tile *t, const yki_device_traits *traits, yki_dot_unit unit)
+{
+    bool vectors = unit == YKI_DOT_MMA_PAIRS ||
+                   (strchr(form_of(g, false), '4') && strchr(form_of(g, true), '4'));
+
+    return unit == YKI_DOT_FMA || vectors
+               ? yki_ahead_option(traits, unit, terms_of(t, traits, unit))
+               : "";
 }
 
 /* Whether the terms of a row may be 2^31 elements apart. */
@@ -354,7 +458,8 @@ static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit unit,
      unsigned tuning, yki_recipe *recipe)
 {
-    uint32_t out = problem->input_count, to = out;
+    const bool pairs = unit == YKI_DOT_MMA_PAIRS;
+    uint32_t out = problem->input_count, to = out, a = 0, b = 1;
     const tile *list[TILES], *t;
     char dot[16] = "";
     yki_launch *launch;
@@ -376,16 +481,23 @@ emit(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit u
 
         to = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, yki_gemm_times(bytes, YKI_CONST(parts)));
     }
+    if (pairs) {
+        a = emit_pairs(recipe, problem, traits, &g, 0);
+        b = emit_pairs(recipe, problem, traits, &g, 1);
+        g.a_m = g.b_n = words_of(problem, &g);
+        g.a_k = g.b_k = 1;
+    }
     launch = yki_recipe_launch(
         recipe, "gemm.cl", "yki_gemm_tiled",
         "-DTM=%d -DTN=%d -DIM=%d -DIN=%d -DTK=%d -DA_FORM=%s -DB_FORM=%s "
-        "-DLOOPS=%d -DOUTER_AXES=%d -DSUM_AXES=%d%s%s%s%s",
-        t->rows, t->columns, t->item_rows, t->item_columns, t->terms, form_of(&g, false),
-        form_of(&g, true), exceeds_grid(problem, &g, t, parts), g.outer > 0, g.sum > 0,
-        g.sums ? " -DSUMS=1" : "", far_apart(problem, &g) ? " -DTILE_OFFSET=long" : "", dot,
-        yki_two_groups(group_of(t)));
-    yki_arg_slot(recipe, 0);
-    yki_arg_slot(recipe, 1);
+        "-DLOOPS=%d -DOUTER_AXES=%d -DSUM_AXES=%d%s%s%s%s%s",
+        t->rows, t->columns, t->item_rows, t->item_columns, (int)terms_of(t, traits, unit),
+        pairs ? "TILE_BY_K4" : form_of(&g, false), pairs ? "TILE_BY_K4" : form_of(&g, true),
+        exceeds_grid(problem, &g, t, parts), g.outer > 0, g.sum > 0, g.sums ? " -DSUMS=1" : "",
+        far_apart(problem, &g) ? " -DTILE_OFFSET=long" : "", dot, yki_two_groups(group_of(t)),
+        ahead_option(&g, t, traits, unit));
+    yki_arg_slot(recipe, a);
+    yki_arg_slot(recipe, b);
     yki_arg_slot(recipe, to);
     yki_arg_slot(recipe, g.bias || g.gate ? 2 : 0);
     yki_arg_slot(recipe, g.sums ? out + 1 : to);
@@ -425,6 +537,29 @@ const yki_solver yki_solver_gemm_tiled_rounded = {
     .emulates = true,
     .applies = applies,
     .emit_by = emit,
+};
+
+static unsigned
+pairs_tunings(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return tunings_with(problem, traits, YKI_DOT_MMA_PAIRS);
+}
+
+static yoke_status
+emit_with_pairs(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+                yki_recipe *recipe)
+{
+    return emit(problem, traits, YKI_DOT_MMA_PAIRS, tuning, recipe);
+}
+
+const yki_solver yki_solver_gemm_pairs_bf16 = {
+    .name = "gemm-pairs-bf16",
+    .op = &op,
+    .numerical_class = YKI_CLASS_BF16,
+    .side_by_side = true,
+    .applies = applies_pairs,
+    .tunings = pairs_tunings,
+    .emit = emit_with_pairs,
 };
 
 const yki_solver yki_solver_gemm_tiled_bf16 = {
