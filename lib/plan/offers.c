@@ -10,6 +10,7 @@
  * decisions, and of two offers with the same layouts nobody needs the slower one. An offer that
  * does not build, launch or fit is left out; only a task without any other fails.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "plan/choose.h"
@@ -64,10 +65,9 @@ report(const yki_choice *choice, const yki_task *task)
                 yki_device_id(yki_queue_device(plan->queue)), yki_plan_budget(plan),
                 plan->measuring.count);
     else if (now - plan->measuring.reported >= REPORT_EVERY)
-        yki_log(YOKE_LOG_INFO, "%s: measured %u candidates in %.0f s, now for %s (task %zu of %zu)",
+        yki_log(YOKE_LOG_INFO, "%s: measured %u candidates in %.0f s, now for %s",
                 yki_device_id(yki_queue_device(plan->queue)), plan->measuring.count,
-                plan->measuring.seconds, task && task->node ? task->node->name : "a reorder",
-                choice->index + 1, choice->count);
+                plan->measuring.seconds, task && task->node ? task->node->name : "a reorder");
     else
         return;
     plan->measuring.reported = now;
@@ -533,16 +533,49 @@ ask(yki_choice *choice)
                     yki_device_id(yki_queue_device(plan->queue)), text);
 }
 
+/* A task and its operations. */
+typedef struct sized_task {
+    double flops;
+    size_t index;
+} sized_task;
+
+static int
+more_first(const void *a, const void *b)
+{
+    const sized_task *x = a, *y = b;
+
+    if (x->flops != y->flops)
+        return x->flops < y->flops ? 1 : -1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* Asks for the tasks with most operations first: where the budget for measuring ends early, as it
+ * does while a GPU's kernels are compiled for the first time, it has been spent on what takes
+ * longest. */
 yoke_status
 yki_choice_list_offers(yki_choice *choice)
 {
+    sized_task *order = yki_alloc(choice->count, sizeof *order, "a plan's order");
+    yoke_status status = order ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+
+    if (!order)
+        return status;
+    for (size_t t = 0; t < choice->count; t++) {
+        const yoke_node *node = choice->tasks[t].node;
+
+        order[t].index = t;
+        order[t].flops = node && node->op->flops ? node->op->flops(node) : 0;
+    }
+    qsort(order, choice->count, sizeof *order, more_first);
     find_layouts(choice);
-    for (choice->index = 0; choice->index < choice->count; choice->index++) {
+    for (size_t t = 0; t < choice->count && status == YOKE_OK; t++) {
+        choice->index = order[t].index;
         yki_plan_tick(choice->plan);
         choice->refusal = YOKE_OK;
-        YKI_TRY(ask(choice));
+        status = ask(choice);
     }
-    return YOKE_OK;
+    yki_free(order);
+    return status;
 }
 
 /* Builds the kernels of an offer. */

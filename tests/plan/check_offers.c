@@ -11,16 +11,22 @@
 
 enum { BATCH = 4, CHANNELS = 16 };
 
-/* What a plan measures, it measures to the end: a busy machine changes nothing. */
 static yki_plan *
-plan(const planning *m, yoke_plan_level level)
+plan_within(const planning *m, yoke_plan_level level, double seconds)
 {
     yki_plan_options options = {
-        .max.batch = BATCH, .level = level, .wisdom = m->wisdom, .budget = 600};
+        .max.batch = BATCH, .level = level, .wisdom = m->wisdom, .budget = seconds};
     yki_plan *p;
 
     ASSERT_OK(yki_plan_create(m->weights, m->queue, &options, &p));
     return p;
+}
+
+/* What a plan measures, it measures to the end: a busy machine changes nothing. */
+static yki_plan *
+plan(const planning *m, yoke_plan_level level)
+{
+    return plan_within(m, level, 600);
 }
 
 /* ---- about the same time ---- */
@@ -134,6 +140,34 @@ START_TEST(blocks_that_nobody_else_works_in_are_not_tried)
 }
 END_TEST
 
+static yoke_graph *
+small_and_large(void)
+{
+    yoke_graph *g;
+    yoke_node *x;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(CHANNELS));
+    x = yoke_dense(g, x, &(yoke_dense_options){.units = CHANNELS});
+    yoke_graph_set_output(g, "y", yoke_dense(g, x, &(yoke_dense_options){.units = 8 * CHANNELS}));
+    return g;
+}
+
+/* A budget that ends at once is spent on the operator that takes longest, wherever it stands. */
+START_TEST(the_largest_is_measured_first)
+{
+    planning m;
+    char *text;
+
+    planning_open(&m, test_selector(), small_and_large());
+    yki_plan_destroy(plan_within(&m, YOKE_PLAN_MEASURE, 1e-9));
+    ASSERT_OK(yki_wisdom_tell(&m.wisdom, 1, &text));
+    ck_assert_msg(strstr(text, "f32 128,16") && !strstr(text, "f32 16,16"), "%s", text);
+    free(text);
+    planning_close(&m);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -142,5 +176,6 @@ test_suite(void)
 
     tcase_add_test(tcase, of_two_that_take_the_same_the_first_is_taken);
     tcase_add_test(tcase, blocks_that_nobody_else_works_in_are_not_tried);
+    tcase_add_test(tcase, the_largest_is_measured_first);
     return suite;
 }
