@@ -24,7 +24,7 @@
  * Rounding is to the nearest, ties to even, of TF32 away from 0. What is too large becomes infinite,
  * and NaN stays NaN.
  *
- * With -DDOT_MMA_PLAIN the last two are made of ordinary code, for tests.
+ * With -DDOT_MMA_PLAIN the last three are made of ordinary code, for tests.
  *
  * DOT_OPERAND(x) is x as the core of tile.cl keeps it in local memory.
  *

@@ -10,7 +10,7 @@
  * k, from 0, so its value does not depend on where it is. -DDOT says with what they are made.
  *
  * Long sums of small results are divided into `parts` along the outermost summed axis, or along k
- * at multiples of 16 terms; yki_gemm_finish (sum_rows.cl) adds the parts in order.
+ * at multiples of 16 terms, of pairs 32; yki_gemm_finish (sum_rows.cl) adds the parts in order.
  *
  * Axes i < outer are the result's; the next `sum` ones are summed over.
  */

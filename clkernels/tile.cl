@@ -106,7 +106,7 @@
  * or 4 rows of 2 groups of terms of 16 rows, hit different banks, and rows stay aligned. */
 #define TILE_A_STEP (TM + 4)
 #define TILE_B_STEP (TN + 4)
-#define TILE_BYTES  (2 * TK * (TILE_A_STEP + TILE_B_STEP) * 4)
+#define TILE_BYTES  (TILE_HALVES * TK * (TILE_A_STEP + TILE_B_STEP) * 4)
 
 #if TM % (4 * IM) || TN % (8 * IN) || (IM != 4 && IM != 8) || (IN != 4 && IN != 8) || TK % 8
 #error "tile.cl: sizes that do not fit together"

@@ -14,9 +14,9 @@
  *
  * Results have the same bits as those of tile.cl and tile_mma.cl: all that differs is how numbers come
  * to local memory. There they are floats as they are in global memory, also for matrix units: an item
- * rounds what it gives to an instruction. Where an operand lies by terms, as TILE_BY_K4, local memory has
- * rows of 16 terms, else terms of TM (or TN) rows. Blocks of 16 bytes are exchanged such that 8 items
- * that read hit different banks.
+ * rounds what it gives to an instruction. For units, an operand of the form TILE_BY_K4 lies there in rows
+ * of 16 terms, and blocks of 16 bytes are exchanged such that 8 items that read hit different banks;
+ * all else lies in terms of TM (or TN) rows.
  *
  * A compiler that does not make PTX gets ordinary copies, for tests.
  */
@@ -74,6 +74,9 @@ tile_copy16(__local float *to, __global const float *from, bool there)
 #define TILE_WAY(form) (form)
 #define TILE_A_ROOM    TM
 #define TILE_B_ROOM    TN
+#if TK % 16
+#error "tile_ahead.cl: rows have 16 terms"
+#endif
 /* An item gives an instruction two parts of a row: so many terms that follow one another. */
 #define TILE_OWN_TERMS (2 * DOT_TERMS)
 

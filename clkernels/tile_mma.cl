@@ -25,6 +25,8 @@
  *    and four t, hit different banks.
  *
  * The last terms, fewer than TK, are completed by zeros in local memory.
+ *
+ * With TILE_ROUNDS local memory has floats, which an item makes parts of: tile_ahead.cl.
  */
 #ifdef DOT_MMA
 #if TM % (8 * IM) || TN % (4 * IN) || (IM != 4 && IM != 8) || (IN != 8 && IN != 16) ||        \
@@ -44,7 +46,7 @@
 #define TILE_A_HALF (TILE_PARTS / 2 * TILE_A_STEP)
 #define TILE_B_HALF (TILE_PARTS / 2 * TILE_B_STEP)
 #endif
-#define TILE_BYTES  (2 * (TILE_A_HALF + TILE_B_HALF) * 4)
+#define TILE_BYTES  (TILE_HALVES * (TILE_A_HALF + TILE_B_HALF) * 4)
 
 #ifdef DOT_MMA_PLAIN
 #define TILE_GIVEN __local uint tile_given[TILE_ITEMS * 6];

@@ -17,7 +17,7 @@
 #include "device/device.h"
 #include "graph/graph.h"
 
-enum { YKI_MAX_ARGS = 48, YKI_MAX_SLOTS = 20, YKI_MAX_EXTRAS = 6, YKI_PROBLEM_TEXT = 512 };
+enum { YKI_MAX_ARGS = 48, YKI_MAX_SLOTS = 24, YKI_MAX_EXTRAS = 6, YKI_PROBLEM_TEXT = 512 };
 
 /* The sizes that are known only when a plan runs. */
 typedef struct yki_extents {

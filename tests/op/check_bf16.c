@@ -73,7 +73,8 @@ START_TEST(units_match_oracle)
     yoke_graph *g;
 
     SKIP_ON_SIMULATOR;
-    if (getenv("YOKE_TEST_QUICK") && _i % 5) /* each form of each operand is among the rest */
+    /* Each form of each operand is among the rest, by one unit or the other. */
+    if (getenv("YOKE_TEST_QUICK") && _i != 0 && _i != 3 && _i != 8 + 5 && _i != 8 + 6)
         return;
     g = product(_i & 1, _i & 2, odd ? 39 : 40, odd ? 23 : 24, odd ? 67 : 68, &y);
     op_check_graph(
@@ -89,7 +90,7 @@ START_TEST(pairs_match_oracle)
     yoke_graph *g;
 
     SKIP_ON_SIMULATOR;
-    if (getenv("YOKE_TEST_QUICK") && _i != 1 && _i != 6) /* the three kernels of pairs.cl */
+    if (getenv("YOKE_TEST_QUICK") && _i != 3 && _i != 6) /* the three kernels of pairs.cl */
         return;
     g = product(_i & 1, _i & 2, odd ? 131 : 128, odd ? 129 : 132, odd ? 1021 : 1024, &y);
     op_check_graph(

@@ -7,8 +7,8 @@
  * of them give the same bits. The guess is the one whose slowest compute unit is done first,
  * by a count of its multiply-adds.
  *
- * Operands may be rounded to bfloat16 or TF32 on their way into local memory, or be multiplied by a
- * unit for matrices, which has tiles of its own.
+ * Operands may be rounded to bfloat16 or TF32 on their way into local memory or out of it, or be
+ * multiplied by a unit for matrices, which has tiles of its own.
  *
  * A gate is applied where the result is written. The sums of A over k are another group's work in
  * the same launch.
