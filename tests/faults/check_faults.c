@@ -324,7 +324,8 @@ END_TEST
 START_TEST(faults_of_one_memory)
 {
     mode m = {.cache_dir = NULL};
-    fault_scenario s = {.name = "one memory", .run = run_all, .argument = &m, .retry_once = true};
+    fault_scenario s = {
+        .name = "one memory", .run = run_all, .argument = &m, .retry_once = true, .quick_step = 4};
     fault_counts calls = {0}, allocations = {0};
 
     (void)fault_open(); /* the face lies below it */

@@ -7,6 +7,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "train/runs.h"
@@ -232,6 +233,8 @@ check_slow_drivers(void)
 
     o.shares = "even";
     chooses(narrow, 2, 0.92, o, (choice){.is_short = true, .again = true});
+    if (getenv("YOKE_TEST_QUICK")) /* Rusticl compiles anew for each trainer, for a minute */
+        return;
     o.shares = NULL;
     o.shard = YOKE_SHARD_NOTHING;
     chooses(wide, 2, 0.75, o, (choice){.is_short = true, .stages = 2});
@@ -398,7 +401,8 @@ test_suite(void)
     tcase_add_test(tc, second_thoughts);
     tc = test_case(suite, "slow");
     tcase_set_timeout(tc, 240);
-    tcase_add_test(tc, ways_of_slices);
+    if (!getenv("YOKE_TEST_QUICK"))
+        tcase_add_test(tc, ways_of_slices);
     tcase_add_test(tc, ways_of_two_platforms);
     return suite;
 }
