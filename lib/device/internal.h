@@ -221,6 +221,8 @@ yoke_status yki_cache_choose(const char *cache_dir, bool no_cache, char **dir);
 yoke_status yki_source_of_file(const char *file, char **whole);
 /* The same for a text that is no file; `name` stands for it in the compiler's messages. */
 yoke_status yki_source_of_text(const char *name, const char *text, char **whole);
+/* Puts builtins.cl before a whole text. */
+yoke_status yki_source_behind_builtins(const char *text, char **whole);
 
 /* ---- error.c ---- */
 

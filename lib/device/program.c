@@ -49,8 +49,9 @@ typedef struct request {
     yoke_device *device;
     yki_space *space;
     const char *name;
-    char *source;  /* the whole text, common.cl first */
-    char *options; /* with the standard ones */
+    char *source;                       /* the whole text, common.cl first */
+    char *options;                      /* with the standard ones */
+    char *short_source, *short_options; /* the same with builtins.cl, or NULL */
     char *key;
     cl_device_id *ids; /* of the space */
     cl_uint id_count;
@@ -69,6 +70,8 @@ request_clear(request *want)
 {
     yki_free(want->ids);
     yki_free(want->key);
+    yki_free(want->short_options);
+    yki_free(want->short_source);
     yki_free(want->options);
     yki_free(want->source);
 }
@@ -95,15 +98,37 @@ make_options(request *want, const char *options)
     return want->options ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 }
 
+/* PoCL 3 reads clang's header before a program, which takes most of a build, and leaves it out
+ * where it seems to have been read (clkernels/builtins.cl). Later ones were not tried. */
+static yoke_status
+shorten(request *want)
+{
+    const yki_root *root = want->space->root;
+
+    if (strcmp(root->info.platform, "Portable Computing Language") != 0 ||
+        strncmp(root->info.driver, "3.", 2) != 0)
+        return YOKE_OK;
+    YKI_TRY(yki_source_behind_builtins(want->source, &want->short_source));
+    want->short_options = yki_format("%s -D_OPENCL_H_ -DYKI_OWN_BUILTINS", want->options);
+    return want->short_options ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+}
+
 /* Hashes all that may change what the driver makes of the source, or which driver can load it. */
 static yoke_status
 make_key(request *want)
 {
     const yki_root *root = want->space->root;
+    const char *source = want->short_source ? want->short_source : want->source;
     const char *const parts[] = {
-        PACKAGE_VERSION,     want->source,       want->options,
-        root->info.name,     root->info.vendor,  root->info.driver,
-        root->info.platform, root->info.version, sizeof(void *) == 8 ? "64" : "32",
+        PACKAGE_VERSION,
+        source,
+        want->options,
+        root->info.name,
+        root->info.vendor,
+        root->info.driver,
+        root->info.platform,
+        root->info.version,
+        sizeof(void *) == 8 ? "64" : "32",
     };
     char version[256] = "";
     yki_hash hash;
@@ -251,29 +276,46 @@ take_times(double *wall, double *cpu)
     *wall = yki_now() - *wall;
 }
 
-/* *seconds are what the compiler worked: other work of the machine does not count. If this thread
- * did next to nothing, a compiler elsewhere did the work. */
 static yoke_status
-build_source(const request *want, cl_program *program, double *seconds)
+compile(const request *want, const char *source, const char *options, cl_program *program)
 {
-    const char *source = want->source;
     yoke_status status;
     cl_program made;
-    double wall = 0, cpu = 0;
     cl_int error;
 
     made = clCreateProgramWithSource(want->space->cl, 1, &source, NULL, &error);
     if (error != CL_SUCCESS)
         return yki_cl_fail(error, "clCreateProgramWithSource", want->device, want->name);
-    atomic_fetch_add(&builds, 1);
-    report(want);
-    take_times(&wall, &cpu);
-    error = clBuildProgram(made, want->id_count, want->ids, want->options, NULL, NULL);
+    error = clBuildProgram(made, want->id_count, want->ids, options, NULL, NULL);
     if (error != CL_SUCCESS) {
         status = build_failure(want, made, error);
         clReleaseProgram(made);
         return status;
     }
+    *program = made;
+    return YOKE_OK;
+}
+
+/* *seconds are what the compiler worked: other work of the machine does not count. If this thread
+ * did next to nothing, a compiler elsewhere did the work. */
+static yoke_status
+build_source(const request *want, cl_program *program, double *seconds)
+{
+    yoke_status status = YOKE_ERROR_BUILD;
+    cl_program made = NULL;
+    double wall = 0, cpu = 0;
+
+    atomic_fetch_add(&builds, 1);
+    report(want);
+    take_times(&wall, &cpu);
+    if (want->short_source)
+        status = compile(want, want->short_source, want->short_options, &made);
+    if (status == YOKE_ERROR_BUILD) {
+        if (want->short_source)
+            yki_log(YOKE_LOG_DEBUG, "built with all functions of OpenCL: %s", yoke_last_error());
+        status = compile(want, want->source, want->options, &made);
+    }
+    YKI_TRY(status);
     take_times(&wall, &cpu);
     *seconds = cpu < IDLE * wall ? wall : YKI_MIN(cpu, wall);
     want->space->compiled.count++;
@@ -661,9 +703,10 @@ add_program(request *want, yki_program **added)
     return YOKE_OK;
 }
 
-/* `source` is the whole text, which is freed. */
+/* `source` is the whole text, which is freed. A user's own may call any function of OpenCL. */
 static yoke_status
-get(yoke_device *device, const char *name, char *source, const char *options, yki_program **program)
+get(yoke_device *device, const char *name, char *source, const char *options, bool own,
+    yki_program **program)
 {
     request want = {
         .device = device, .space = yki_device_space(device), .name = name, .source = source};
@@ -671,6 +714,8 @@ get(yoke_device *device, const char *name, char *source, const char *options, yk
     yoke_status status;
 
     status = make_options(&want, options);
+    if (status == YOKE_OK && !own)
+        status = shorten(&want);
     if (status == YOKE_OK)
         status = make_key(&want);
     if (status == YOKE_OK) {
@@ -694,7 +739,7 @@ yki_program_get(yoke_device *device, const char *file, const char *options, yki_
     char *source;
 
     YKI_TRY(yki_source_of_file(file, &source));
-    return get(device, file, source, options, program);
+    return get(device, file, source, options, false, program);
 }
 
 yoke_status
@@ -704,7 +749,7 @@ yki_program_get_source(yoke_device *device, const char *name, const char *source
     char *whole;
 
     YKI_TRY(yki_source_of_text(name, source, &whole));
-    return get(device, name, whole, options, program);
+    return get(device, name, whole, options, true, program);
 }
 
 yki_program *

@@ -25,7 +25,7 @@
 /* Bytes; a larger kernel file in $YOKE_CL_DIR is a mistake. */
 enum { MAX_OVERRIDE = 16 << 20 };
 
-static const char COMMON[] = "common.cl", INCLUDE[] = "#include \"";
+static const char COMMON[] = "common.cl", BUILTINS[] = "builtins.cl", INCLUDE[] = "#include \"";
 
 static const yki_kernel_source *
 find_source(const char *file)
@@ -246,6 +246,20 @@ yki_source_of_file(const char *file, char **whole)
         return status;
     }
     return whole_text(text, whole);
+}
+
+yoke_status
+yki_source_behind_builtins(const char *text, char **whole)
+{
+    char *builtins, *joined;
+
+    YKI_TRY(file_text(BUILTINS, &builtins));
+    joined = yki_format("%s\n%s", builtins, text);
+    yki_free(builtins);
+    if (!joined)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    *whole = joined;
+    return YOKE_OK;
 }
 
 yoke_status

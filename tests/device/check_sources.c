@@ -277,6 +277,38 @@ START_TEST(source_includes)
 }
 END_TEST
 
+/* PoCL 3 reads the functions that the kernels use, and not all that there are: these it reads for a
+ * kernel that calls another one, and for a user's own. */
+START_TEST(functions_that_kernels_use)
+{
+    static const char few[] =
+        "#ifdef YKI_OWN_BUILTINS\n#define HERE 7\n#else\n#define HERE 8\n#endif\n"
+        "__kernel void number(__global int *out)\n{\n    out[0] = HERE;\n}";
+    static const char more[] =
+        "#ifdef YKI_OWN_BUILTINS\n#define HERE 7\n#else\n#define HERE 8\n#endif\n"
+        "__kernel void number(__global int *out)\n{\n"
+        "    out[0] = mad24(out[0], 0, HERE);\n}";
+    yki_program *program;
+    yoke_device_info info;
+    bool is_short;
+
+    ASSERT_OK(yoke_device_get_info(first_device(), &info));
+    is_short = strstr(info.platform, "Portable Computing") && info.driver[0] == '3';
+    setenv("YOKE_CL_DIR", scratch_dir(), 1);
+    scratch_write(scratch_path("fill.cl"), few, sizeof few - 1);
+    scratch_write(scratch_path("copy.cl"), more, sizeof more - 1);
+    ASSERT_OK(yki_program_get(first_device(), "fill.cl", "", &program));
+    ck_assert_int_eq(run_program(0, program, "number"), is_short ? 7 : 8);
+    yki_program_release(program);
+    ASSERT_OK(yki_program_get(first_device(), "copy.cl", "", &program));
+    ck_assert_int_eq(run_program(0, program, "number"), 8);
+    yki_program_release(program);
+    ASSERT_OK(yki_program_get_source(first_device(), "a user's", few, "", &program));
+    ck_assert_int_eq(run_program(0, program, "number"), 8);
+    yki_program_release(program);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -292,6 +324,7 @@ test_suite(void)
     tcase_add_test(sources, source_of_a_trial);
     tcase_add_test(sources, a_unit_that_miscomputes_is_refused);
     tcase_add_test(sources, source_includes);
+    tcase_add_test(sources, functions_that_kernels_use);
     sources = test_case(suite, "face");
     tcase_add_checked_fixture(sources, scratch_set_up, scratch_tear_down);
     tcase_add_loop_test(sources, copies_that_miscompute_are_refused, 0, 2);
