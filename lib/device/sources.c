@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * sources.c - the whole text of a program: common.cl, then a kernel file, in which a
- * line #include "other.cl" stands for the text of another kernel file.
+ * line #include "other.cl" stands for the text of another kernel file. Before all of it may
+ * stand builtins.cl.
  *
  * Idea: what kernels share as text is put in here and not by the compiler, which would
  * need a folder to look in. So a program needs no file on the user's disk, its text is
@@ -214,22 +215,29 @@ include_files(const char *file, char **text)
     }
 }
 
-/* Puts common.cl before `text`, which is freed. The newline between them keeps a last line without
- * an end from swallowing the #line. */
+/* Puts a file before `text`. The newline between them keeps a last line without an end from
+ * swallowing the #line. */
+static yoke_status
+put_before(const char *file, const char *text, char **whole)
+{
+    char *before, *joined;
+
+    YKI_TRY(file_text(file, &before));
+    joined = yki_format("%s\n%s", before, text);
+    yki_free(before);
+    if (!joined)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    *whole = joined;
+    return YOKE_OK;
+}
+
+/* Puts common.cl before `text`, which is freed. */
 static yoke_status
 whole_text(char *text, char **whole)
 {
-    char *common = NULL, *joined = NULL;
-    yoke_status status = file_text(COMMON, &common);
+    yoke_status status = put_before(COMMON, text, whole);
 
-    if (status == YOKE_OK) {
-        joined = yki_format("%s\n%s", common, text);
-        status = joined ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
-    }
-    yki_free(common);
     yki_free(text);
-    if (status == YOKE_OK)
-        *whole = joined;
     return status;
 }
 
@@ -251,15 +259,7 @@ yki_source_of_file(const char *file, char **whole)
 yoke_status
 yki_source_behind_builtins(const char *text, char **whole)
 {
-    char *builtins, *joined;
-
-    YKI_TRY(file_text(BUILTINS, &builtins));
-    joined = yki_format("%s\n%s", builtins, text);
-    yki_free(builtins);
-    if (!joined)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    *whole = joined;
-    return YOKE_OK;
+    return put_before(BUILTINS, text, whole);
 }
 
 yoke_status
