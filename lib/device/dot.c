@@ -202,7 +202,7 @@ static outcome
 try_unit(const yki_root *root, cl_context cl, cl_command_queue queue, yki_dot_unit unit, int rounds)
 {
     const bool tile = unit != YKI_DOT_AVX512_BF16;
-    char *text, options[80], ahead[32] = "";
+    char *text, options[80], ahead[40] = "";
     outcome found;
 
     if (yki_source_of_file(tile ? "tile_probe.cl" : "dot_probe.cl", &text) != YOKE_OK)

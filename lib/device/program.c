@@ -502,7 +502,7 @@ asking_key(const request *want, char key[33])
     yoke_status status;
 
     driver.source = driver.options = "";
-    driver.key = NULL;
+    driver.short_source = driver.key = NULL;
     status = make_key(&driver);
     if (status == YOKE_OK)
         memcpy(key, driver.key, 33);
