@@ -137,7 +137,7 @@ wanted() {
     case $name:$program in
     *:tests/gpu/*) return 1 ;; # has a driver of its own
     # Operators, what is made of them, and training of the models that come along.
-    face:tests/op/* | face:tests/plan/check_plan | face:tests/plan/check_canonical_plans | face:tests/plan/check_fusion*) ;;
+    face:tests/op/* | face:tests/device/check_kept_spaces | face:tests/plan/check_plan | face:tests/plan/check_canonical_plans | face:tests/plan/check_fusion*) ;;
     face:tests/team/check_team_results | face:tests/train/check_fit) ;;
     face:tests/train/check_granules | face:tests/train/check_any_split | face:tests/train/check_models) ;;
     face:*) return 1 ;;

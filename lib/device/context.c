@@ -3,7 +3,8 @@
  * context.c - the life of a context, and the questions that it answers.
  *
  * The application, every selection, every space and every retained lent device hold a
- * reference, so the application may destroy the context first.
+ * reference, so the application may destroy the context first. Spaces that nobody holds
+ * (kept_spaces.c) hold none.
  *
  * Not here: finding the devices (find_devices.c).
  */
@@ -18,6 +19,7 @@ yki_context_retain(yoke_context *context)
 static void
 free_context(yoke_context *context)
 {
+    yki_spaces_forget(context);
     for (size_t i = 0; i < context->root_count; i++)
         yki_space_destroy_lent(&context->roots[i]);
     for (size_t i = 0; i < context->problem_count; i++)

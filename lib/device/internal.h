@@ -88,6 +88,9 @@ typedef enum yki_driver_rank {
     YKI_DRIVER_SIMULATOR /* an interpreter that checks kernels for mistakes */
 } yki_driver_rank;
 
+/* Spaces that a context keeps after nobody holds them any more. */
+enum { YKI_KEPT_SPACES = 8 };
+
 /* One OpenCL device of one driver. Lives as long as the context. */
 typedef struct yki_root {
     yoke_context *context;
@@ -119,6 +122,8 @@ struct yoke_context {
     size_t hidden_count; /* devices that YOKE_VISIBLE_DEVICES took off the list */
     char **problems;
     size_t problem_count, problem_capacity;
+    yki_space *kept[YKI_KEPT_SPACES]; /* without references, the oldest first; under lock */
+    size_t kept_count;
     char *cache_dir;            /* absolute; NULL: no disk cache (yki_cache_choose) */
     unsigned char *tried;       /* by two roots: what a trial found (memory.c); under probe_lock */
     atomic_bool cache_reported; /* the warning that the cache does not work was logged */
@@ -160,7 +165,9 @@ struct yki_space {
     cl_context cl;      /* that of the memory, or NULL */
     yoke_device *devices;
     size_t device_count;
-    yoke_device *core_groups_of; /* retained; the devices are core groups of this one; or NULL */
+    bool core_groups;            /* the devices are core groups */
+    yoke_device *core_groups_of; /* of this one, retained; NULL while nobody holds the space */
+    atomic_bool failed;          /* an OpenCL call */
     yki_holder *holders;         /* live selections; under context->lock */
     char *last_holder;           /* name of the holder that left last, for errors; or NULL */
     pthread_mutex_t programs_lock;
@@ -312,9 +319,10 @@ void yki_memory_leave(yki_space *space);
 /* Makes a space without OpenCL objects, for questions only. Its device becomes `root->whole`. */
 yoke_status yki_space_create_lent(yki_root *root);
 void yki_space_destroy_lent(yki_root *root);
-/* Makes the space of a root that has none. The caller holds context->lock. Before it lets go of it,
- * it takes a reference, as the new space has none, and gives it a memory or drops it. */
-yoke_status yki_space_create(yki_root *root, const yki_split *split, yki_space **space);
+/* Makes the space of a root that has none, or finds one that was kept if it shall have its memory
+ * `alone`. The caller holds context->lock. Before it lets go of it, it takes a reference, as the
+ * space has none, and gives it a memory, if it has none, or drops it. */
+yoke_status yki_space_create(yki_root *root, const yki_split *split, bool alone, yki_space **space);
 /* Takes a space without a memory from its root, so that nobody finds it. */
 void yki_space_drop(yki_space *space);
 /* Makes a space of `count` core groups of a whole device. The root's split in force stays that of
@@ -323,7 +331,21 @@ yoke_status yki_space_create_core_groups(yoke_device *whole, uint32_t count, yki
 /* A space lives as long as one of its devices, programs or selections is held. */
 yki_space *yki_space_retain(yki_space *space);
 void yki_space_release(yki_space *space);
+/* Frees a space that nobody holds or finds. */
+void yki_space_free(yki_space *space);
+/* Frees those that are kept (kept_spaces.c). */
+void yki_spaces_forget(yoke_context *context);
 /* Does what yki_device_retain does; the caller holds context->lock. */
 void yki_device_retain_locked(yoke_device *device);
+
+/* ---- kept_spaces.c ---- */
+
+/* Keeps a space that nobody holds, and returns the one that the caller must free, which may be the
+ * same, or NULL. */
+yki_space *yki_space_keep(yki_space *space);
+/* Returns a kept space of this split, now the caller's, or NULL. */
+yki_space *yki_space_take_kept(const yki_root *root, const yki_split *split, bool core_groups);
+/* Returns the one that was kept first, now the caller's, or NULL. */
+yki_space *yki_space_take_oldest(yoke_context *context);
 
 #endif

@@ -297,6 +297,17 @@ drop_unopened(const plan *p)
             yki_space_drop(p->wants[i].space);
 }
 
+/* Whether the memory of this root's space may become that of another wanted one, too. */
+static bool
+may_join(const plan *p, const yki_root *root)
+{
+    for (size_t i = 0; i < p->context->root_count; i++)
+        if (p->wants[i].part && &p->context->roots[i] != root &&
+            yki_roots_share(&p->context->roots[i], root))
+            return true;
+    return false;
+}
+
 static yoke_status
 pin_space(const plan *p, yki_root *root, want *w)
 {
@@ -305,7 +316,7 @@ pin_space(const plan *p, yki_root *root, want *w)
     char asked[64];
 
     if (!space)
-        YKI_TRY(yki_space_create(root, split, &space));
+        YKI_TRY(yki_space_create(root, split, !may_join(p, root), &space));
     if (strcmp(space->split.text, split->text) != 0) {
         snprintf(asked, sizeof asked, "%.*s", (int)YKI_MIN(w->part->length, sizeof asked - 1),
                  p->text + w->part->start);

@@ -9,8 +9,9 @@
  * the driver offers; elsewhere the function may be a null entry.
  *
  * A space lives while any of its devices is retained. The last release detaches it
- * from its root under the context's lock, so that another split can begin, and then
- * ends it without the lock, because drivers take their time.
+ * from its root under the context's lock, so that another split can begin. Then the
+ * context keeps it for a while (kept_spaces.c), or it ends, without the lock, because
+ * drivers take their time.
  */
 #include <stdio.h>
 #include <string.h>
@@ -198,17 +199,25 @@ yki_release_kept_parts(void)
         give_up_part(NULL);
 }
 
-/* Frees a space, which may be only partly made. */
 static void
-free_space(yki_space *space)
+release_setup_queues(yki_space *space)
 {
     for (size_t i = 0; i < space->device_count; i++) {
         yoke_device *device = &space->devices[i];
 
         if (device->setup_queue)
             clReleaseCommandQueue(device->setup_queue);
-        pthread_mutex_destroy(&device->setup_lock);
+        device->setup_queue = NULL;
     }
+}
+
+/* It may be only partly made. */
+void
+yki_space_free(yki_space *space)
+{
+    release_setup_queues(space);
+    for (size_t i = 0; i < space->device_count; i++)
+        pthread_mutex_destroy(&space->devices[i].setup_lock);
     yki_programs_free(space);
     yki_memory_leave(space);
     for (size_t i = 0; i < space->device_count; i++)
@@ -228,31 +237,44 @@ fill_space(yki_space *space)
     yoke_status status = create_devices(space);
 
     if (status != YOKE_OK)
-        free_space(space);
+        yki_space_free(space);
     else
         yki_context_retain(space->root->context);
     return status;
 }
 
+/* Keeps a space that nobody holds, or frees it. */
 static void
 end_space(yki_space *space)
 {
     yoke_context *context = space->root->context;
     yoke_device *whole = space->core_groups_of;
+    yki_space *over;
 
-    free_space(space);
+    space->core_groups_of = NULL;
+    release_setup_queues(space);
+    pthread_mutex_lock(&context->lock);
+    over = yki_space_keep(space);
+    pthread_mutex_unlock(&context->lock);
+    if (over)
+        yki_space_free(over);
     yki_device_release(whole);
     yki_context_release(context);
 }
 
 yoke_status
-yki_space_create(yki_root *root, const yki_split *split, yki_space **space)
+yki_space_create(yki_root *root, const yki_split *split, bool alone, yki_space **space)
 {
-    yki_space *result = allocate_space(root, split);
+    yki_space *result = alone ? yki_space_take_kept(root, split, false) : NULL;
 
-    if (!result)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    YKI_TRY(fill_space(result));
+    if (result) {
+        yki_context_retain(root->context);
+    } else {
+        result = allocate_space(root, split);
+        if (!result)
+            return YOKE_ERROR_OUT_OF_MEMORY;
+        YKI_TRY(fill_space(result));
+    }
     root->space = result;
     *space = result;
     return YOKE_OK;
@@ -262,13 +284,24 @@ yoke_status
 yki_space_create_core_groups(yoke_device *whole, uint32_t count, yki_space **space)
 {
     yki_split split = {.kind = YKI_SPLIT_EQUAL, .count = count};
+    yoke_context *context = whole->root->context;
     yki_space *result;
     yoke_status status;
 
     snprintf(split.text, sizeof split.text, "%u", count);
+    pthread_mutex_lock(&context->lock);
+    result = yki_space_take_kept(whole->root, &split, true);
+    pthread_mutex_unlock(&context->lock);
+    if (result) {
+        yki_context_retain(context);
+        result->core_groups_of = whole;
+        *space = result;
+        return YOKE_OK;
+    }
     result = allocate_space(whole->root, &split);
     if (!result)
         return YOKE_ERROR_OUT_OF_MEMORY;
+    result->core_groups = true;
     result->core_groups_of = whole;
     YKI_TRY(fill_space(result));
     status = yki_memory_create(&result, 1);
@@ -296,7 +329,7 @@ yki_space_create_lent(yki_root *root)
     if (!space)
         return YOKE_ERROR_OUT_OF_MEMORY;
     if (allocate_devices(space, 1) != YOKE_OK) {
-        free_space(space);
+        yki_space_free(space);
         return YOKE_ERROR_OUT_OF_MEMORY;
     }
     set_up_device(space, 0, root->id, YOKE_VIRTUAL_NONE);
@@ -309,7 +342,7 @@ void
 yki_space_destroy_lent(yki_root *root)
 {
     if (root->lent)
-        free_space(root->lent);
+        yki_space_free(root->lent);
 }
 
 /* ---- references ---- */
@@ -390,6 +423,21 @@ yki_device_release(yoke_device *device)
     device->references--;
     pthread_mutex_unlock(&context->lock);
     yki_space_release(device->space);
+}
+
+void
+yki_spaces_forget(yoke_context *context)
+{
+    for (;;) {
+        yki_space *space;
+
+        pthread_mutex_lock(&context->lock);
+        space = yki_space_take_oldest(context);
+        pthread_mutex_unlock(&context->lock);
+        if (!space)
+            break;
+        yki_space_free(space);
+    }
 }
 
 /* ---- asking ---- */

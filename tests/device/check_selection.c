@@ -414,8 +414,10 @@ END_TEST
 static size_t
 in_use_after(const char *const *splits, size_t count, size_t times)
 {
-    for (size_t i = 0; i < times * count; i++)
+    for (size_t i = 0; i < times * count; i++) {
         yoke_selection_destroy(take(splits[i % count]));
+        yki_spaces_forget(context);
+    }
     yki_release_kept_parts();
     return mallinfo2().uordblks;
 }
