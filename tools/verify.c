@@ -339,9 +339,12 @@ run(const yki_tool_command *self, int argc, char **argv)
         status = wanted.bits ? yki_tool_verify_bits(wanted.model, &wanted.training, wanted.steps,
                                                     context, job.comm, &same)
                              : verify(&wanted, context, &same);
-    result = status ? yki_tool_fail(self, status) : same ? TOOL_OK : TOOL_FAILURE;
+    result = status ? yki_tool_fail(self, status) : TOOL_OK;
     yoke_context_destroy(context);
-    return yki_tool_job_end(&job, result);
+    result = yki_tool_job_end(&job, result);
+    /* All ranks come to this verdict. Who left the job with it would end the others, of which the
+     * first still has to say it. */
+    return result == TOOL_OK && !same ? TOOL_FAILURE : result;
 }
 
 const yki_tool_command yki_tool_verify = {

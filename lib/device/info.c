@@ -595,12 +595,21 @@ findings_key(const yki_root *root, char key[33])
     const yoke_device_info *info = &root->info;
     const char *const parts[] = {PACKAGE_VERSION, probe_source,   info->name,   info->vendor,
                                  info->driver,    info->platform, info->version};
+    static const char *const trials[] = {"dot_probe.cl", "tile_probe.cl"};
     const yki_dot_unit candidate = yki_dot_candidate(root);
     yki_hash hash;
 
     yki_hash_start(&hash);
     for (size_t i = 0; i < YKI_COUNT(parts); i++)
         yki_hash_string(&hash, parts[i]);
+    for (size_t i = 0; i < YKI_COUNT(trials); i++) {
+        char *text;
+
+        if (yki_source_of_file(trials[i], &text) == YOKE_OK) {
+            yki_hash_string(&hash, text);
+            yki_free(text);
+        }
+    }
     yki_hash_add(&hash, &root->traits.host_memory, sizeof root->traits.host_memory);
     yki_hash_add(&hash, &candidate, sizeof candidate);
     yki_hash_hex(&hash, key);

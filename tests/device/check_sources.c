@@ -220,7 +220,8 @@ START_TEST(a_unit_that_miscomputes_is_refused)
 END_TEST
 
 /* Copies to local memory are tried too, here on a processor that says it is a GPU
- * (tests/gpu/face.c): by the right kernel, and by one that computes something else. */
+ * (tests/gpu/face.c): by the right kernel, and by one that computes something else, of which the
+ * findings with the right one tell nothing. */
 START_TEST(copies_that_miscompute_are_refused)
 {
     static const char tile[] = "__kernel YKI_GROUP(128, 1) void yki_tile_probe(__global float *a,\n"
@@ -235,13 +236,14 @@ START_TEST(copies_that_miscompute_are_refused)
     setenv("YOKE_FACE_GROUP", "128", 1);
     setenv("YOKE_FACE_COPIES", "1", 1);
     unsetenv("YOKE_CL_DIR");
-    if (_i == 1) {
-        setenv("YOKE_CL_DIR", scratch_dir(), 1);
-        scratch_write(scratch_path("tile_probe.cl"), tile, sizeof tile - 1);
-    }
     open_cached("face", "gpu:0");
-    ck_assert_int_eq(yki_device_get_traits(first_device())->copies_ahead, _i == 0);
-    ck_assert_uint_eq(scratch_log_count(YOKE_LOG_INFO, "copies to local memory as it should"), _i);
+    ck_assert(yki_device_get_traits(first_device())->copies_ahead);
+    close_devices();
+    setenv("YOKE_CL_DIR", scratch_dir(), 1);
+    scratch_write(scratch_path("tile_probe.cl"), tile, sizeof tile - 1);
+    open_cached("face", "gpu:0");
+    ck_assert(!yki_device_get_traits(first_device())->copies_ahead);
+    ck_assert_uint_eq(scratch_log_count(YOKE_LOG_INFO, "copies to local memory as it should"), 1);
     close_devices();
 }
 END_TEST
@@ -277,8 +279,8 @@ START_TEST(source_includes)
 }
 END_TEST
 
-/* PoCL 3 reads the functions that the kernels use, and not all that there are: these it reads for a
- * kernel that calls another one, and for a user's own. */
+/* PoCL 3 to 6 read the functions that the kernels use, and not all that there are: these it reads
+ * for a kernel that calls another one, and for a user's own. */
 START_TEST(functions_that_kernels_use)
 {
     static const char few[] =
@@ -293,7 +295,7 @@ START_TEST(functions_that_kernels_use)
     bool is_short;
 
     ASSERT_OK(yoke_device_get_info(first_device(), &info));
-    is_short = strstr(info.platform, "Portable Computing") && info.driver[0] == '3';
+    is_short = strstr(info.platform, "Portable Computing") && info.driver[0] <= '6';
     setenv("YOKE_CL_DIR", scratch_dir(), 1);
     scratch_write(scratch_path("fill.cl"), few, sizeof few - 1);
     scratch_write(scratch_path("copy.cl"), more, sizeof more - 1);
@@ -327,6 +329,6 @@ test_suite(void)
     tcase_add_test(sources, functions_that_kernels_use);
     sources = test_case(suite, "face");
     tcase_add_checked_fixture(sources, scratch_set_up, scratch_tear_down);
-    tcase_add_loop_test(sources, copies_that_miscompute_are_refused, 0, 2);
+    tcase_add_test(sources, copies_that_miscompute_are_refused);
     return suite;
 }
