@@ -172,7 +172,7 @@ END_TEST
 START_TEST(few_are_kept)
 {
     const int most = discrete ? 1 : YKI_KEPT_SPACES;
-    char suffix[8];
+    char suffix[16];
 
     for (int round = 0; round < 2; round++)
         for (int parts = 2; parts <= 2 + most; parts++) { /* one too many */
