@@ -140,9 +140,11 @@ unmap(yki_buffer *buffer)
     if (error == CL_SUCCESS)
         error = clFinish(owner->setup_queue);
     pthread_mutex_unlock(&owner->setup_lock);
-    if (error != CL_SUCCESS)
-        yki_log(YOKE_LOG_WARNING, "pinned memory %s of %s could not be unmapped: %s", buffer->name,
-                owner->id, yki_cl_error_name(error));
+    if (error == CL_SUCCESS)
+        return;
+    yki_device_failed(owner);
+    yki_log(YOKE_LOG_WARNING, "pinned memory %s of %s could not be unmapped: %s", buffer->name,
+            owner->id, yki_cl_error_name(error));
 }
 
 static yoke_status

@@ -107,6 +107,9 @@ void yki_device_describe(const yoke_device *device, char *text, size_t size);
 /* Returns `device`. A retained device keeps its space, root and context alive. */
 yoke_device *yki_device_retain(yoke_device *device);
 void yki_device_release(yoke_device *device); /* NULL is fine */
+/* Tells that an OpenCL call on the device has failed where yki_cl_fail does not: its cl_context is
+ * not kept for later. */
+void yki_device_failed(const yoke_device *device);
 /* Tests only, those that count objects. space.c keeps sub-devices for a while after their space has
  * ended; this releases them all. No command on them may still be ending when it is called. */
 void yki_release_kept_parts(void);

@@ -134,7 +134,7 @@ yki_cl_fail(cl_int error, const char *call, const yoke_device *device, const cha
     const char *name = yki_cl_error_name(error);
 
     if (device) {
-        atomic_store(&device->space->failed, true);
+        yki_device_failed(device);
         return yki_fail(status_of(error), "%s, on %s (%s, %s): %s says %s (%d)", what, device->id,
                         device->root->info.name, device->root->info.platform, call, name,
                         (int)error);

@@ -679,11 +679,12 @@ yki_root_probe(yki_root *root)
 {
     yoke_context *context = root->context;
     bool gates;
-    char key[33];
+    char key[33] = "";
     cl_context cl;
 
-    findings_key(root, key);
     pthread_mutex_lock(&context->probe_lock);
+    if (!root->probed)
+        findings_key(root, key);
     gates = root->traits.gates;
     if (!root->probed && is_gpu(root))
         root->traits.gates = false; /* until it is tried */

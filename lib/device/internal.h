@@ -5,8 +5,9 @@
  * Ownership: the context owns its roots as long as it lives. A root has at most one
  * space, the split in force; spaces of core groups may stand beside it. A space owns
  * its logical devices. References go the other way: every retained logical device
- * counts in its space, which ends when the last of its references goes, and every
- * space counts in the context. A space counts in its memory, which ends with the last one.
+ * counts in its space, which ends when the last of its references goes, if it is not kept
+ * (kept_spaces.c), and every space that is not kept counts in the context. A space counts in its
+ * memory, which ends with the last one.
  *
  * Locks: who holds space->programs_lock may take context->lock; who holds
  * device->setup_lock may take queue->lock. Of the locks below, no other two are held
@@ -319,16 +320,17 @@ void yki_memory_leave(yki_space *space);
 /* Makes a space without OpenCL objects, for questions only. Its device becomes `root->whole`. */
 yoke_status yki_space_create_lent(yki_root *root);
 void yki_space_destroy_lent(yki_root *root);
-/* Makes the space of a root that has none, or finds one that was kept if it shall have its memory
- * `alone`. The caller holds context->lock. Before it lets go of it, it takes a reference, as the
- * space has none, and gives it a memory, if it has none, or drops it. */
+/* Makes the space of a root that has none. With `alone`, for a space that has its memory alone, it
+ * first looks among those that were kept. The caller holds context->lock. Before it lets go of it,
+ * it takes a reference, as the space has none, and gives it a memory, if it has none, or drops it.
+ */
 yoke_status yki_space_create(yki_root *root, const yki_split *split, bool alone, yki_space **space);
 /* Takes a space without a memory from its root, so that nobody finds it. */
 void yki_space_drop(yki_space *space);
 /* Makes a space of `count` core groups of a whole device. The root's split in force stays that of
  * the whole device. On success it takes the caller's reference to `whole`. */
 yoke_status yki_space_create_core_groups(yoke_device *whole, uint32_t count, yki_space **space);
-/* A space lives as long as one of its devices, programs or selections is held. */
+/* A space lives at least as long as one of its devices, programs or selections is held. */
 yki_space *yki_space_retain(yki_space *space);
 void yki_space_release(yki_space *space);
 /* Frees a space that nobody holds or finds. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kept_spaces.c - spaces that nobody holds, for who asks for the same again.
+ * kept_spaces.c - spaces that nobody holds, kept for whoever asks for the same again.
  *
  * Idea: a program trains, predicts and tries one team after another on the same devices. With its
  * space a device would lose its cl_context and all compiled programs each time, and build them
  * anew. So the context keeps the spaces that were left last, without queues or buffers.
  *
- * A space is not kept after any OpenCL call on it has failed: a driver may answer all later calls
- * in that cl_context with an error. Nor is one that has its memory together with others, as these
- * would have to be asked for together again. A cl_context takes memory of a GPU, so of a device
- * with memory of its own one space is kept.
+ * A space is not kept after an OpenCL call on it has failed: a driver may answer all later calls in
+ * that cl_context with an error. Nor is one that has its memory together with others, as these
+ * would have to be asked for together again; nor one of a device with memory of its own, of which a
+ * cl_context takes some; nor one with very many programs, as those of a user's own kernels may be.
  *
  * All functions want context->lock.
  */
@@ -29,16 +29,18 @@ take_at(yoke_context *context, size_t index)
     return space;
 }
 
-/* Returns the space that must go so that this one can be kept, or NULL. */
-static yki_space *
-make_room(const yki_space *space)
-{
-    yoke_context *context = space->root->context;
+/* A large network has some hundred, with all that were measured. */
+enum { MOST_PROGRAMS = 1000 };
 
-    for (size_t i = 0; i < context->kept_count && !space->root->traits.host_memory; i++)
-        if (context->kept[i]->root == space->root)
-            return take_at(context, i);
-    return context->kept_count < YKI_KEPT_SPACES ? NULL : take_at(context, 0);
+static bool
+is_worth_keeping(const yki_space *space)
+{
+    size_t programs = 0;
+
+    for (const yki_program *p = space->programs; p && programs <= MOST_PROGRAMS; p = p->next)
+        programs++;
+    return space->memory && !space->memory->limit && space->root->traits.host_memory &&
+           programs <= MOST_PROGRAMS && !atomic_load(&space->failed);
 }
 
 yki_space *
@@ -47,14 +49,15 @@ yki_space_keep(yki_space *space)
     yoke_context *context = space->root->context;
     yki_space *over;
 
-    if (!space->memory || space->memory->limit || atomic_load(&space->failed))
+    if (!is_worth_keeping(space))
         return space;
-    over = make_room(space);
+    over = context->kept_count < YKI_KEPT_SPACES ? NULL : take_at(context, 0);
     context->kept[context->kept_count++] = space;
     return over;
 }
 
-/* Makes a space as if it were new, but for its programs. */
+/* Makes a space as if it were new, but for its programs. (What a device has used is 0, and who
+ * selects it sets its quota.) */
 static void
 renew(yki_space *space)
 {
@@ -62,11 +65,8 @@ renew(yki_space *space)
     space->last_holder = NULL;
     space->compiled.count = 0;
     space->compiled.seconds = space->compiled.reported = 0;
-    for (size_t i = 0; i < space->device_count; i++) {
-        space->devices[i].quota = 0;
-        atomic_store(&space->devices[i].peak, 0);
+    for (size_t i = 0; i < space->device_count; i++)
         atomic_store(&space->devices[i].asleep, false);
-    }
 }
 
 yki_space *

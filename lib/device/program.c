@@ -772,7 +772,7 @@ yki_program_release(yki_program *program)
     if (!program)
         return;
     atomic_fetch_sub(&program->references, 1);
-    yki_space_release(program->space); /* the last reference frees the space and its programs */
+    yki_space_release(program->space); /* the last reference may free the space and its programs */
 }
 
 void

@@ -295,7 +295,8 @@ START_TEST(functions_that_kernels_use)
     bool is_short;
 
     ASSERT_OK(yoke_device_get_info(first_device(), &info));
-    is_short = strstr(info.platform, "Portable Computing") && info.driver[0] <= '6';
+    is_short = strstr(info.platform, "Portable Computing") && atoi(info.driver) >= 3 &&
+               atoi(info.driver) <= 6;
     setenv("YOKE_CL_DIR", scratch_dir(), 1);
     scratch_write(scratch_path("fill.cl"), few, sizeof few - 1);
     scratch_write(scratch_path("copy.cl"), more, sizeof more - 1);

@@ -248,6 +248,7 @@ static size_t device_count;
 static yoke_status
 clblast_fail(yki_queue *queue, CLBlastStatusCode code, const char *what)
 {
+    yki_device_failed(yki_queue_device(queue));
     return yki_fail(code == CLBlastTempBufferAllocFailure ? YOKE_ERROR_OUT_OF_DEVICE_MEMORY
                                                           : YOKE_ERROR_DEVICE,
                     "CLBlast: %s fails with status %d on %s", what, (int)code,
