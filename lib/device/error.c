@@ -128,6 +128,12 @@ status_of(cl_int error)
     }
 }
 
+void
+yki_device_failed(const yoke_device *device)
+{
+    atomic_store(&device->space->failed, true);
+}
+
 yoke_status
 yki_cl_fail(cl_int error, const char *call, const yoke_device *device, const char *what)
 {

@@ -440,12 +440,6 @@ yki_spaces_forget(yoke_context *context)
     }
 }
 
-void
-yki_device_failed(const yoke_device *device)
-{
-    atomic_store(&device->space->failed, true);
-}
-
 /* ---- asking ---- */
 
 yki_space *
