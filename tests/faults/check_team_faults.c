@@ -20,7 +20,9 @@
 enum {
     FAILING = 3, /* steps before it are completed */
     MOST = 600,  /* commands tried */
-    QUIET = 12   /* so many without a failure: the step has no more */
+    QUIET = 12,  /* so many without a failure: the step has no more */
+    EACH = 12,   /* with YOKE_TEST_QUICK=1, of the commands after so many only every third */
+    QUICK_STEP = 3
 };
 
 static test_devices devices;
@@ -182,6 +184,7 @@ static void
 fail_everywhere(const char *selector, team_run run)
 {
     team_outcome outcomes[FAILING + 2];
+    bool quick;
     uint64_t failed = 0, n = 1, last = 0;
     yoke_selection *kept;
 
@@ -191,8 +194,9 @@ fail_everywhere(const char *selector, team_run run)
     tears |= run.shard && run.shard != YOKE_SHARD_WEIGHTS;
     /* As long as the devices are held in this split, their programs stay built. */
     ASSERT_OK(yoke_selection_create(devices.context, selector, NULL, &kept));
+    quick = getenv("YOKE_TEST_QUICK") && !tears; /* few commands tear */
     completed_steps(&run, outcomes);
-    for (; n < MOST && n < last + QUIET; n++)
+    for (; n < MOST && n < last + QUIET; n += quick && n > EACH ? QUICK_STEP : 1)
         if (fail_at(&run, n, outcomes)) {
             failed++;
             last = n;
