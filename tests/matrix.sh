@@ -144,7 +144,7 @@ wanted() {
     # Likewise where a compiler takes most of the time: kernels, what the driver itself does, and
     # that the pieces fit. Programs that take long are left to rusticl-all.
     rusticl:tests/op/check_canonical | rusticl:tests/op/check_matmul | rusticl:tests/op/check_rows) return 1 ;;
-    rusticl:tests/op/check_attention) return 1 ;;
+    rusticl:tests/op/check_attention | rusticl:tests/op/check_bf16) return 1 ;;
     rusticl:tests/op/* | rusticl:tests/device/* | rusticl:tests/plan/check_plan) ;;
     rusticl:tests/team/check_team_results | rusticl:tests/train/check_fit | rusticl:tests/replica/check_loader) ;;
     rusticl:*) return 1 ;;
