@@ -185,7 +185,8 @@ YKI_DEFINE_STORE(16)
 #define YKI_STREAM(x, p) vstore16(x, 0, p)
 #endif
 
-/* YKI_PREFETCH(p) asks for the cache line at p, which may be beyond the end of a buffer.
+/* YKI_PREFETCH(p) asks for the cache line at p, which may be a little beyond the end of a buffer; not
+ * pages beyond, because looking for a page that does not exist takes long.
  * YKI_PREFETCH_TO_STORE asks for a line that is stored next. YKI_PREFETCH_FAR, only with
  * YKI_NATIVE, asks for it into the second level, for much later.
  * YKI_AHEAD: an inner loop asks this many iterations before it needs the line; 16 was the best

@@ -182,12 +182,21 @@ void store_narrow(__global const float *tile, __global float *c, int ldc, int ro
 #if NV == 2
 #define LOAD_B dot_parts b0 = DOT_LOAD(0, b), b1 = DOT_LOAD(1, b);
 #define PREFETCH_B                                                                            \
-    YKI_PREFETCH(b + YKI_AHEAD * b_step);                                                         \
-    YKI_PREFETCH(b + YKI_AHEAD * b_step + W);
+    YKI_PREFETCH(b + b_ahead);                                                                \
+    YKI_PREFETCH(b + b_ahead + W);
 #else
 #define LOAD_B     dot_parts b0 = DOT_LOAD(0, b);
-#define PREFETCH_B YKI_PREFETCH(b + YKI_AHEAD * b_step);
+#define PREFETCH_B YKI_PREFETCH(b + b_ahead);
 #endif
+
+/* Goes over the ks parts of a sum; a_ahead and b_ahead are the distances to what is asked for. Where
+ * parts are far apart, nothing beyond the last is asked for: that may be in a page which does not
+ * exist, and on a Zen 1 looking for such pages took ten times as long as the products. */
+#define FOR_PARTS(q, step)                                                                    \
+    int lead = (step) > 2 * NR ? YKI_AHEAD : 0;                                               \
+                                                                                              \
+    for (int q = 0, end = max(ks - lead, 0); q < ks; end = ks, b_ahead = 0, a_ahead = 0)      \
+        for (; q < end; q++)
 
 /* A tile of R rows: C (the first `rows` of it) = or += A B over `ks` parts. column: the R parts
  * of a step are adjacent, and steps are a_step apart (packed, or A stored transposed). row: A is
@@ -197,11 +206,14 @@ void store_narrow(__global const float *tile, __global float *c, int ldc, int ro
                          long b_step, int ks, __global float *c, int ldc, int rows,           \
                          __global const float *bias, __global const float *gate, int flags)   \
     {                                                                                         \
+        long b_ahead = YKI_AHEAD * b_step, a_ahead = YKI_AHEAD * a_step;                      \
+                                                                                              \
         BEGIN(R)                                                                              \
-        for (int q = 0; q < ks; q++) {                                                        \
+        FOR_PARTS(q, max(a_step, b_step))                                                     \
+        {                                                                                     \
             LOAD_B                                                                            \
             PREFETCH_B                                                                        \
-            YKI_PREFETCH(a + YKI_AHEAD * a_step);                                                 \
+            YKI_PREFETCH(a + a_ahead);                                                        \
             REP(R)(STEP_COLUMN)                                                               \
             a += a_step;                                                                      \
             b += b_step;                                                                      \
@@ -213,8 +225,11 @@ void store_narrow(__global const float *tile, __global float *c, int ldc, int ro
                       long b_step, int ks, __global float *c, int ldc, int rows,              \
                       __global const float *bias, __global const float *gate, int flags)      \
     {                                                                                         \
+        long b_ahead = YKI_AHEAD * b_step, a_ahead = 0;                                       \
+                                                                                              \
         BEGIN(R)                                                                              \
-        for (int q = 0; q < ks; q++) {                                                        \
+        FOR_PARTS(q, b_step)                                                                  \
+        {                                                                                     \
             LOAD_B                                                                            \
             PREFETCH_B                                                                        \
             REP(R)(STEP_ROW)                                                                  \
@@ -394,7 +409,9 @@ void turn_rows(__global const float *x, long x_i, int rows, __global float *turn
                                                                                               \
         if (x_i == 1 && used == WIDTH)                                                        \
             for (; done < ks / 2; done++)                                                     \
-                copy_##name(x + 2 * done * x_q, x_q, to + done * WIDTH);                      \
+                copy_##name(x + 2 * done * x_q, x_q,                                          \
+                            2 * done + YKI_AHEAD < ks ? YKI_AHEAD * x_q : 0,                  \
+                            to + done * WIDTH);                                               \
         else if (x_q == 1)                                                                    \
             for (; done + W <= ks / 2; done += W)                                             \
                 for (int i = 0; i < WIDTH; i += W) {                                          \
@@ -413,8 +430,9 @@ void turn_rows(__global const float *x, long x_i, int rows, __global float *turn
             }                                                                                 \
     }
 
-/* A row of the packed form from two rows of X, which are `step` apart. */
-void copy_pack_a(__global const float *first, long step, __global dot_part *to)
+/* A row of the packed form from two rows of X, which are `step` apart. What lies `ahead` will be
+ * wanted. */
+void copy_pack_a(__global const float *first, long step, long ahead, __global dot_part *to)
 {
     __global const float *second = first + step;
 
@@ -425,13 +443,13 @@ void copy_pack_a(__global const float *first, long step, __global dot_part *to)
 }
 
 /* The rows of a wide matrix are in other pages, so nothing else fetches them ahead. */
-void copy_pack_b(__global const float *first, long step, __global dot_part *to)
+void copy_pack_b(__global const float *first, long step, long ahead, __global dot_part *to)
 {
     __global const float *second = first + step;
 
     for (int j = 0; j < NV; j++) {
-        YKI_PREFETCH(first + YKI_AHEAD * step + j * W);
-        YKI_PREFETCH(second + YKI_AHEAD * step + j * W);
+        YKI_PREFETCH(first + ahead + j * W);
+        YKI_PREFETCH(second + ahead + j * W);
         storew(YKI_PASTE(as_, floatw)(DOT_PAIRS(loadw(j, first), loadw(j, second))), j,
                (__global float *)to);
     }

@@ -441,7 +441,7 @@ transform_weight(__global const float *weight, int c, int o, int transposed, int
     weight += o0 * of_o + channel * of_c;
     /* V streams are more than processors prefetch by themselves; transposed weights are one
      * stream. */
-    for (int l = 0; l < V && !transposed; l++)
+    for (int l = 0; l < min(V, o - o0) && !transposed; l++)
         YKI_PREFETCH(weight + l * of_o + 32);
     load_taps(weight, of_o, o - o0, g);
     if (transposed) {
