@@ -202,8 +202,9 @@ struct yki_program {
     yki_space *space;
     atomic_int references; /* of yki_program_get and of kernels; may be 0 */
     cl_program cl;
-    char *name;               /* "fill.cl", or the name that yki_program_get_source was given */
-    char *key;                /* 32 hex digits, by which the table is searched */
+    char *name;         /* "fill.cl", or the name that yki_program_get_source was given */
+    char *key;          /* 32 hex digits, by which the table is searched */
+    char *file_options; /* of a file's: what it was built with; of a caller's own text: NULL */
     struct yki_program *next; /* in space->programs, under space->programs_lock */
 };
 

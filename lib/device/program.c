@@ -679,10 +679,25 @@ find_program(yki_space *space, const char *key)
     return NULL;
 }
 
+/* The program of a file, before its text is put together and hashed: that takes a millisecond, and
+ * a plan has hundreds of kernels. A folder of the user's may have another text by now. The caller
+ * holds the lock. */
+static yki_program *
+find_file(const request *want)
+{
+    if (yki_secure_env("YOKE_CL_DIR"))
+        return NULL;
+    for (yki_program *program = want->space->programs; program; program = program->next)
+        if (program->file_options && !strcmp(program->name, want->name) &&
+            !strcmp(program->file_options, want->options))
+            return program;
+    return NULL;
+}
+
 /* Builds the wanted program and puts it into the table, with no reference yet. The caller holds
  * the lock. */
 static yoke_status
-add_program(request *want, yki_program **added)
+add_program(request *want, const char *own, yki_program **added)
 {
     yki_program *program = yki_alloc(1, sizeof *program, "a program");
     yoke_status status;
@@ -703,32 +718,44 @@ add_program(request *want, yki_program **added)
     program->space = want->space;
     program->key = want->key;
     want->key = NULL;
+    if (!own) {
+        program->file_options = want->options;
+        want->options = NULL;
+    }
     program->next = want->space->programs;
     want->space->programs = program;
     *added = program;
     return YOKE_OK;
 }
 
-/* `source` is the whole text, which is freed. A user's own may call any function of OpenCL. */
+/* Completes the request and finds its program, or builds it. */
 static yoke_status
-get(yoke_device *device, const char *name, char *source, const char *options, bool own,
+find_or_add(request *want, const char *own, yki_program **found)
+{
+    YKI_TRY(own ? yki_source_of_text(want->name, own, &want->source)
+                : yki_source_of_file(want->name, &want->source));
+    if (!own) /* a text of the caller's may call any function of OpenCL */
+        YKI_TRY(shorten(want));
+    YKI_TRY(make_key(want));
+    *found = find_program(want->space, want->key);
+    return *found ? YOKE_OK : add_program(want, own, found);
+}
+
+/* `own` is a text of the caller's, or NULL: then `name` is a file. */
+static yoke_status
+get(yoke_device *device, const char *name, const char *own, const char *options,
     yki_program **program)
 {
-    request want = {
-        .device = device, .space = yki_device_space(device), .name = name, .source = source};
+    request want = {.device = device, .space = yki_device_space(device), .name = name};
     yki_program *found = NULL;
-    yoke_status status;
+    yoke_status status = make_options(&want, options);
 
-    status = make_options(&want, options);
-    if (status == YOKE_OK && !own)
-        status = shorten(&want);
-    if (status == YOKE_OK)
-        status = make_key(&want);
     if (status == YOKE_OK) {
         pthread_mutex_lock(&want.space->programs_lock);
-        found = find_program(want.space, want.key);
+        if (!own)
+            found = find_file(&want);
         if (!found)
-            status = add_program(&want, &found);
+            status = find_or_add(&want, own, &found);
         if (found)
             yki_program_retain(found);
         pthread_mutex_unlock(&want.space->programs_lock);
@@ -742,20 +769,14 @@ get(yoke_device *device, const char *name, char *source, const char *options, bo
 yoke_status
 yki_program_get(yoke_device *device, const char *file, const char *options, yki_program **program)
 {
-    char *source;
-
-    YKI_TRY(yki_source_of_file(file, &source));
-    return get(device, file, source, options, false, program);
+    return get(device, file, NULL, options, program);
 }
 
 yoke_status
 yki_program_get_source(yoke_device *device, const char *name, const char *source,
                        const char *options, yki_program **program)
 {
-    char *whole;
-
-    YKI_TRY(yki_source_of_text(name, source, &whole));
-    return get(device, name, whole, options, true, program);
+    return get(device, name, source, options, program);
 }
 
 yki_program *
@@ -784,6 +805,7 @@ yki_programs_free(yki_space *space)
         space->programs = program->next;
         if (program->cl)
             clReleaseProgram(program->cl);
+        yki_free(program->file_options);
         yki_free(program->key);
         yki_free(program->name);
         yki_free(program);
