@@ -15,6 +15,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,21 +38,22 @@ find_source(const char *file)
     return NULL;
 }
 
+/* Texts are long, and printf would read each of them twice, character by character. */
 static char *
-embedded_text(const yki_kernel_source *source)
+joined(const char *const *parts, size_t count)
 {
     size_t length = 0;
     char *text, *to;
 
-    for (size_t i = 0; i < source->line_count; i++)
-        length += strlen(source->lines[i]);
+    for (size_t i = 0; i < count; i++)
+        length += strlen(parts[i]);
     text = to = yki_alloc(1, length + 1, "a kernel's source");
     if (!text)
         return NULL;
-    for (size_t i = 0; i < source->line_count; i++) {
-        size_t size = strlen(source->lines[i]);
+    for (size_t i = 0; i < count; i++) {
+        size_t size = strlen(parts[i]);
 
-        memcpy(to, source->lines[i], size);
+        memcpy(to, parts[i], size);
         to += size;
     }
     return text;
@@ -61,7 +63,7 @@ embedded_text(const yki_kernel_source *source)
 static char *
 named_text(const char *name, const char *text)
 {
-    char *whole = yki_format("#line 1 \"%s\"\n%s", name, text);
+    char *whole = joined((const char *const[]){"#line 1 \"", name, "\"\n", text}, 4);
 
     /* The name may come from a user: replace the characters that would end the directive. */
     for (char *c = whole ? whole + strlen("#line 1 \"") : NULL; c && *name; c++, name++)
@@ -159,7 +161,7 @@ file_text(const char *file, char **text)
         return yki_fail(YOKE_ERROR_NOT_FOUND, "no kernel file \"%s\" in this library", file);
     YKI_TRY(override_text(file, &found));
     if (!found)
-        found = embedded_text(source);
+        found = joined(source->lines, source->line_count);
     if (!found)
         return YOKE_ERROR_OUT_OF_MEMORY;
     *text = found;
@@ -172,18 +174,19 @@ include_at(const char *file, char **text, size_t at, int line, size_t *length)
 {
     const char *name = *text + at + strlen(INCLUDE), *rest = strchr(name, '\n');
     size_t size = strcspn(name, "\"\n");
-    char *included, *whole, *wanted;
+    char *included, *whole, *wanted = yki_format("%.*s", (int)size, name), number[32];
     yoke_status status;
 
-    wanted = yki_format("%.*s", (int)size, name);
     if (!wanted)
         return YOKE_ERROR_OUT_OF_MEMORY;
     status = file_text(wanted, &included);
     yki_free(wanted);
     YKI_TRY(status);
     *length = strlen(included);
-    whole = yki_format("%.*s%s\n#line %d \"%s\"%s", (int)at, *text, included, line + 1, file,
-                       rest ? rest : "\n");
+    snprintf(number, sizeof number, "\n#line %d \"", line + 1);
+    (*text)[at] = '\0';
+    whole =
+        joined((const char *const[]){*text, included, number, file, "\"", rest ? rest : "\n"}, 6);
     yki_free(included);
     if (!whole)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -220,15 +223,12 @@ include_files(const char *file, char **text)
 static yoke_status
 put_before(const char *file, const char *text, char **whole)
 {
-    char *before, *joined;
+    char *before;
 
     YKI_TRY(file_text(file, &before));
-    joined = yki_format("%s\n%s", before, text);
+    *whole = joined((const char *const[]){before, "\n", text}, 3);
     yki_free(before);
-    if (!joined)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    *whole = joined;
-    return YOKE_OK;
+    return *whole ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 }
 
 /* Puts common.cl before `text`, which is freed. */
