@@ -57,7 +57,7 @@ typedef struct yki_device_traits {
     uint64_t local_memory; /* bytes of __local */
     bool local_is_real;    /* __local is memory of its own, not a piece of global memory */
     uint32_t max_group;    /* most work-items in a work-group */
-    uint64_t memory;       /* bytes */
+    uint64_t memory;       /* bytes; the quota, if the device has one */
     uint64_t max_allocation;
     uint64_t cache;      /* bytes of the last-level cache, as the driver reports it */
     uint32_t base_align; /* bytes; sub-buffers start at multiples of it */

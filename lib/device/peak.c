@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "device/internal.h"
 
 enum {
     RUNS = 5,
@@ -45,7 +45,7 @@ make_streams(peak_run *run)
 {
     const yki_device_traits *traits = yki_device_get_traits(run->device);
     yki_kernel *kernels[2];
-    uint64_t bytes = YKI_MIN(STREAM_BYTES, traits->memory / 16);
+    uint64_t bytes = YKI_MIN(STREAM_BYTES, run->device->root->info.memory / 16);
 
     bytes = YKI_MIN(bytes, traits->max_allocation) / 4096 * 4096;
     run->stream_vectors = (int32_t)(bytes / 4 / run->vector);

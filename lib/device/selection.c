@@ -344,6 +344,7 @@ take_device(yoke_selection *selection, const plan *p, const yki_selector_item *p
     selection->devices = devices;
     if (!device->references) {
         device->quota = part->quota;
+        device->traits.memory = part->quota ? part->quota : device->root->info.memory;
         atomic_store(&device->peak, atomic_load(&device->used));
     }
     yki_device_retain_locked(device);

@@ -56,6 +56,7 @@ START_TEST(a_quota_is_a_limit)
     ASSERT_OK(yoke_device_get_info(device, &info));
     ck_assert_uint_eq(info.quota, MIB);
     ck_assert_uint_eq(usage_of(device).quota, MIB);
+    ck_assert_uint_eq(yki_device_get_traits(device)->memory, MIB);
     ASSERT_OK(yki_quota_charge(device, 600 * KIB, "weights"));
     ASSERT_STATUS(YOKE_ERROR_QUOTA, yki_quota_charge(device, 600 * KIB, "scratch of conv1"));
     ASSERT_DETAIL("scratch of conv1");

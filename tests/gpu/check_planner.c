@@ -247,6 +247,46 @@ START_TEST(what_does_not_fit_is_not_joined)
 }
 END_TEST
 
+/* The memory of a plan of a head of 50000 classes, for the first device of the selector. */
+static uint64_t
+head_memory(const char *selector, bool canonical)
+{
+    enum { ROWS = 1024, WIDTH = 64, CLASSES = 50000 };
+    const yki_plan_options o = {
+        .max.batch = 4, .training = true, .canonical = canonical, .level = YOKE_PLAN_ESTIMATE};
+    yoke_node *x, *weight, *label;
+    yki_plan *plan;
+    planning head;
+    yoke_graph *g;
+    uint64_t bytes;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(ROWS, WIDTH));
+    weight = yoke_parameter(g, "weight", yoke_shape(CLASSES, WIDTH), (yoke_initializer){0});
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape(ROWS));
+    yoke_graph_set_loss(g, yoke_linear_cross_entropy(g, x, weight, label, NULL));
+    planning_open(&head, selector, g);
+    ASSERT_OK(yki_plan_create(head.weights, head.queue, &o, &plan));
+    bytes = yki_plan_memory(plan);
+    yki_plan_destroy(plan);
+    planning_close(&head);
+    return bytes;
+}
+
+/* Logits of a chunk take a share of what a device may use, which may be less than it has; in a
+ * canonical plan they are as many on all. */
+START_TEST(a_quota_bounds_the_logits_of_a_chunk)
+{
+    const uint64_t MIB = (uint64_t)1 << 20;
+    uint64_t whole = head_memory("gpu:0", false), part = head_memory("gpu:0@2GiB", false);
+
+    ck_assert_uint_gt(whole, 400 * MIB);
+    ck_assert_uint_lt(part, 200 * MIB);
+    ck_assert_uint_eq(head_memory("gpu:0", false), whole);
+    ck_assert_uint_eq(head_memory("gpu:0", true), head_memory("gpu:0@2GiB", true));
+}
+END_TEST
+
 START_TEST(a_lost_device_fails)
 {
     yki_plan *p;
@@ -432,6 +472,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, what_does_not_launch_is_left_out, 0, 4);
     tcase_add_loop_test(tcase, a_plan_fails_where_nothing_is_left, 0, 2);
     tcase_add_test(tcase, what_does_not_fit_is_not_joined);
+    tcase_add_test(tcase, a_quota_bounds_the_logits_of_a_chunk);
     tcase_add_test(tcase, a_lost_device_fails);
     tcase_add_loop_test(tcase, a_driver_that_holds_the_host_at_gates_gets_none, 0, 2);
     tcase_add_test(tcase, short_kernels_are_timed_back_to_back_and_warm);

@@ -12,7 +12,8 @@
  *
  * On GPUs a launch of few rows takes as long as one of many, and each chunk reads all weights: a
  * chunk has more rows where they are short or memory is large, and their number depends on the
- * largest batch, but not in canonical plans. If that is the whole batch, no rows are copied.
+ * largest batch. Not in canonical plans, whose sums have one order on devices of any memory. If
+ * that is the whole batch, no rows are copied.
  */
 #include <string.h>
 
@@ -20,7 +21,8 @@
 #include "op/loss/loss.h"
 
 enum { CHUNK = 512, PRODUCTS = 3 };
-/* Logits, or values of rows, of a chunk on GPUs: at least, at most, and a share of its memory. */
+/* Logits, or values of rows, of a chunk on GPUs: at least, at most, and a share of what a device
+ * may use. */
 enum { FEW_LOGITS = 8 << 20, MANY_LOGITS = 128 << 20, LOGITS_SHARE = 64 };
 
 typedef struct plan {
