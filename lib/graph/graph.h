@@ -106,6 +106,9 @@ typedef enum yki_merge {
  * says what that means. */
 struct yki_op {
     const char *name; /* "conv2d" */
+    /* Returns the function that users call for it, where its name is another. NULL: it is `name`.
+     */
+    const char *(*called)(const yki_attrs *attrs);
     /* Sets type, shape and batched of `node` from its inputs and attributes. If they do not fit, it
      * calls yki_fail() with a sentence that has both shapes; the caller puts the node's name in
      * front. */
@@ -302,6 +305,9 @@ void yki_names_clear(yoke_graph *graph);
 /* Returns the name that tables show for a node. A node of backward is shown by the node whose
  * gradient it is or helps to compute ("conv1.weight"). It searches the graph. Lent. */
 const char *yki_node_title(const yoke_node *node);
+/* Returns the function that made the node, "relu"; for a node of a gradient, that of the node whose
+ * gradient it is. */
+const char *yki_node_function(const yoke_node *node);
 
 /* ---- shapes (shape.c) ---- */
 

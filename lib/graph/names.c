@@ -156,3 +156,11 @@ yki_node_title(const yoke_node *node)
                 return yki_node_title(graph->nodes[i]);
     return node->name;
 }
+
+const char *
+yki_node_function(const yoke_node *node)
+{
+    const yoke_node *of = node->backward && node->origin ? node->origin : node;
+
+    return of->op->called ? of->op->called(&of->attrs) : of->op->name;
+}

@@ -486,6 +486,23 @@ list(yki_choice *choice, const yki_task *task, unsigned wanted)
     return time_asked(choice, task);
 }
 
+/* In words of those who made the graph. */
+static yoke_status
+fail_unsolved(const yki_plan *plan, const yki_task *task)
+{
+    const char *id = yki_device_id(yki_queue_device(plan->queue));
+    const yoke_node *node = task->node;
+    char shape[128];
+
+    yki_shape_text(task->problem.out.shape, shape, sizeof shape);
+    return yki_fail(
+        YOKE_ERROR_UNSUPPORTED, "%s: no solver on %s for %s%s of %s in a batch of %lld%s",
+        node ? yki_node_title(node) : "a copy", id,
+        node && node->backward ? "the gradient of " : "", node ? yki_node_function(node) : "values",
+        shape, (long long)plan->options.max.batch,
+        plan->options.canonical ? " has the same bits on every device" : "");
+}
+
 /* Lists the offers of the task at hand. */
 static yoke_status
 ask(yki_choice *choice)
@@ -503,7 +520,6 @@ ask(yki_choice *choice)
                       : agreed == YKI_ANY_CLASS ? EXACT | 1u << task->rounds
                                                 : 1u << (agreed - 1);
     struct yki_menu *menu = &choice->menu[choice->index];
-    char text[YKI_PROBLEM_TEXT];
 
     menu->begin = menu->end = choice->offer_count;
     if (!has_choice(task))
@@ -521,16 +537,7 @@ ask(yki_choice *choice)
         return YOKE_OK;
     if (choice->refusal != YOKE_OK)
         return choice->refusal; /* the detail is that of the newest that was left out */
-    yki_problem_text(&task->problem, text, sizeof text);
-    if (plan->options.canonical && task->node)
-        return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "%s: no solver of %s that has the same bits on every device computes it "
-                        "on %s: %s",
-                        task->node->name, task->problem.op->name,
-                        yki_device_id(yki_queue_device(plan->queue)), text);
-    return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s: no solver on %s for %s",
-                    task->node ? task->node->name : "a copy",
-                    yki_device_id(yki_queue_device(plan->queue)), text);
+    return fail_unsolved(plan, task);
 }
 
 /* A task and its operations. */

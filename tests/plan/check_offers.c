@@ -3,9 +3,11 @@
  * check_offers.c - which solvers and layouts the planner takes into account for a task: what is
  * measured, and what it takes of two that need about the same time.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "op/ops.h"
 #include "support/planning.h"
 #include "support/support.h"
 
@@ -168,6 +170,51 @@ START_TEST(the_largest_is_measured_first)
 }
 END_TEST
 
+/* ---- what nobody offers ---- */
+
+/* No solver takes its operand as integers. */
+static yoke_graph *
+unsolvable(bool gradient)
+{
+    yoke_node *x, *y, *dx;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(CHANNELS, 2));
+    y = yoke_leaky_relu(g, yoke_reshape(g, x, yoke_shape(2, CHANNELS)), 0.25f);
+    if (gradient) {
+        yoke_node *inputs[2] = {y, y};
+
+        dx = yki_node(g, &yki_op_unary_grad, NULL, inputs, 2, &y->attrs, sizeof(yki_unary_attrs));
+        dx->origin = y;
+        dx->backward = true;
+        y->gradient = dx;
+        y = dx;
+    }
+    yoke_graph_set_output(g, "y", y);
+    y->type = YOKE_I32;
+    return g;
+}
+
+/* The layer and its function, as in the table of the graph, and no key of wisdom. */
+START_TEST(what_no_solver_does_is_told_in_the_words_of_the_graph)
+{
+    static const char *const of[] = {"", "the gradient of "};
+    const yki_plan_options options = {.max.batch = BATCH};
+    char expected[256];
+    planning m;
+    yki_plan *p;
+
+    planning_open(&m, test_selector(), unsolvable(_i));
+    ASSERT_STATUS(YOKE_ERROR_UNSUPPORTED, yki_plan_create(m.weights, m.queue, &options, &p));
+    snprintf(expected, sizeof expected,
+             "leaky_relu1: no solver on %s for %sleaky_relu of (2, 16) in a batch of 4",
+             yki_device_id(m.device), of[_i]);
+    ck_assert_str_eq(yoke_last_error(), expected);
+    planning_close(&m);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -177,5 +224,6 @@ test_suite(void)
     tcase_add_test(tcase, of_two_that_take_the_same_the_first_is_taken);
     tcase_add_test(tcase, blocks_that_nobody_else_works_in_are_not_tried);
     tcase_add_test(tcase, the_largest_is_measured_first);
+    tcase_add_loop_test(tcase, what_no_solver_does_is_told_in_the_words_of_the_graph, 0, 2);
     return suite;
 }

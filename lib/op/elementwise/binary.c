@@ -19,6 +19,12 @@ kind_of(const yki_attrs *attrs)
     return yki_binary_attrs_get(attrs).kind;
 }
 
+static const char *
+called(const yki_attrs *attrs)
+{
+    return names[kind_of(attrs)];
+}
+
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
@@ -164,6 +170,7 @@ flops(const yoke_node *node)
 
 const yki_op yki_op_binary = {
     .name = "binary",
+    .called = called,
     .infer = infer,
     .gradient = gradient,
     .flops = flops,

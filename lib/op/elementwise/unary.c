@@ -29,6 +29,12 @@ static const struct {
 #undef NUMBER
 };
 
+static const char *
+called(const yki_attrs *attrs)
+{
+    return kinds[yki_unary_attrs_get(attrs).kind].name;
+}
+
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
@@ -74,6 +80,7 @@ flops(const yoke_node *node)
 
 const yki_op yki_op_unary = {
     .name = "unary",
+    .called = called,
     .infer = infer,
     .gradient = gradient,
     .flops = flops,

@@ -33,6 +33,12 @@ static const struct {
     [YKI_METRIC_MAE] = {"mean_absolute_error", false, true},
 };
 
+static const char *
+called(const yki_attrs *attrs)
+{
+    return kinds[yki_loss_attrs_get(attrs).kind].name;
+}
+
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
@@ -192,6 +198,7 @@ is_metric(const yki_attrs *attrs)
 
 const yki_op yki_op_loss = {
     .name = "loss",
+    .called = called,
     .infer = infer,
     .gradient = gradient,
     .flops = flops,

@@ -95,8 +95,16 @@ merge_sums(const yki_attrs *attrs)
     return yki_bn_attrs_get(attrs).local ? YKI_MERGE_NONE : YKI_MERGE_SUM;
 }
 
+static const char *
+called(const yki_attrs *attrs)
+{
+    (void)attrs;
+    return "batch_norm";
+}
+
 const yki_op yki_op_bn_stats = {
     .name = "bn_stats",
+    .called = called,
     .infer = infer_stats,
     .flops = flops,
     .describe = describe,
@@ -117,6 +125,7 @@ infer_known(yoke_node *node)
 
 const yki_op yki_op_bn_known = {
     .name = "bn_known",
+    .called = called,
     .infer = infer_known,
     .describe = describe,
 };
@@ -143,6 +152,7 @@ describe_running(const yki_attrs *attrs, char *text, size_t size)
 
 const yki_op yki_op_bn_running = {
     .name = "bn_running",
+    .called = called,
     .infer = infer_running,
     .describe = describe_running,
 };
@@ -218,6 +228,7 @@ apply_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **d
 
 const yki_op yki_op_bn_apply = {
     .name = "bn_apply",
+    .called = called,
     .infer = infer_apply,
     .gradient = apply_gradient,
     .flops = flops,

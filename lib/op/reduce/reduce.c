@@ -7,6 +7,12 @@
 
 #include "op/ops.h"
 
+static const char *
+called(const yki_attrs *attrs)
+{
+    return yki_reduce_attrs_get(attrs).mean ? "mean" : "sum";
+}
+
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
@@ -72,6 +78,7 @@ flops(const yoke_node *node)
 
 const yki_op yki_op_reduce = {
     .name = "reduce",
+    .called = called,
     .infer = infer,
     .gradient = gradient,
     .flops = flops,
