@@ -16,9 +16,7 @@
 #define WG 1
 #endif
 
-#define floatv YKI_PASTE(float, VEC)
-#define loadv YKI_PASTE(vload, VEC)
-#define storev YKI_PASTE(yki_store, VEC)
+#include "vectors.cl"
 
 #define INPUTS                                                                                \
     __global const float *a0, __global const float *a1, __global const float *a2,             \
@@ -39,23 +37,23 @@ yki_team_sum(INPUTS, __global float *out, int count)
     int begin = (int)get_group_id(0) * part, end = min(begin + part, count);
 
     for (int i = begin + (int)get_local_id(0); i < end; i += WG) {
-        floatv sum = loadv(i, a0);
+        floatv sum = LOADV(i, a0);
 
         if (used > 1)
-            sum += loadv(i, a1);
+            sum += LOADV(i, a1);
         if (used > 2)
-            sum += loadv(i, a2);
+            sum += LOADV(i, a2);
         if (used > 3)
-            sum += loadv(i, a3);
+            sum += LOADV(i, a3);
         if (used > 4)
-            sum += loadv(i, a4);
+            sum += LOADV(i, a4);
         if (used > 5)
-            sum += loadv(i, a5);
+            sum += LOADV(i, a5);
         if (used > 6)
-            sum += loadv(i, a6);
+            sum += LOADV(i, a6);
         if (used > 7)
-            sum += loadv(i, a7);
-        storev(sum, i, out);
+            sum += LOADV(i, a7);
+        STOREV(sum, i, out);
     }
 }
 

@@ -7,7 +7,7 @@
  * replicas updated on different vendors' devices keep the same bits. exact.cl says
  * how, in a team some of whose devices do not promise that. Segments of a bucket start
  * and end at multiples of 128 floats (padding is 0 and stays 0), so there are no
- * remainders.
+ * remainders, and groups of work-items load and store aligned vectors (LOADV, STOREV).
  *
  * With -DSMALL_STATE m and v are kept as bfloat16, half as many bytes. Rounded to nearest, what
  * changes by less than a part in 256 in a step would never change: so it is rounded up with the
@@ -24,9 +24,7 @@
 #define WG 1
 #endif
 
-#define floatv YKI_PASTE(float, VEC)
-#define loadv YKI_PASTE(vload, VEC)
-#define storev YKI_PASTE(yki_store, VEC)
+#include "vectors.cl"
 
 #define ITEM __kernel YKI_GROUP(1, 1)
 #define GROUP __kernel YKI_GROUP(WG, 1)
@@ -279,7 +277,7 @@ yki_commit_running(__global const float *stats, __global float *states,
 #define END }
 
 /* What the optimizers compute by. */
-#define LOAD(i, p)   SETTLED(floatv, loadv(i, p))
+#define LOAD(i, p)   SETTLED(floatv, LOADV(i, p))
 #define FMA(a, b, c) SETTLED(floatv, YKI_EXACT_FMA((floatv)(a), b, c))
 #define TIMES(a, b)  SETTLED(floatv, (a) * (b))
 #define OVER(a, b)   SETTLED(floatv, QUOTIENT(floatv, a, (floatv)(b)))
@@ -288,7 +286,6 @@ yki_commit_running(__global const float *stats, __global float *states,
 #if SMALL_STATE
 #define uintv      YKI_PASTE(uint, VEC)
 #define as_uintv   YKI_PASTE(as_uint, VEC)
-#define as_floatv  YKI_PASTE(as_float, VEC)
 #define as_ushortv YKI_PASTE(as_ushort, VEC)
 #if VEC == 16
 #define HALF 8
@@ -323,16 +320,23 @@ floath packed(floatv x, uintv random)
                ((__global const uint *)step)[2]);
 #define NUMBER_ELEMENTS uint from = (uint)table[5 * row + 4] * 128u - (uint)table[5 * row] * VEC;
 #define DRAW(i)         uintv word = random_words(from + (uint)(i)*VEC, key0, key1);
-#define LOAD_STATE(i, p) SETTLED(floatv, unpacked(YKI_PASTE(vload, HALF)(i, p)))
-#define STORE_M(x, i)   YKI_PASTE(yki_store, HALF)(packed(x, word & 0xffffu), i, m)
-#define STORE_V(x, i)   YKI_PASTE(yki_store, HALF)(packed(x, word >> 16), i, v)
+#if WG == 1
+#define LOADH  YKI_PASTE(vload, HALF)
+#define STOREH YKI_PASTE(yki_store, HALF)
+#else
+#define LOADH(i, p)     (((__global const floath *)(p))[i])
+#define STOREH(x, i, p) (((__global floath *)(p))[i] = (x))
+#endif
+#define LOAD_STATE(i, p) SETTLED(floatv, unpacked(LOADH(i, p)))
+#define STORE_M(x, i)    STOREH(packed(x, word & 0xffffu), i, m)
+#define STORE_V(x, i)    STOREH(packed(x, word >> 16), i, v)
 #else
 #define DRAW_KEYS
 #define NUMBER_ELEMENTS
 #define DRAW(i)
 #define LOAD_STATE    LOAD
-#define STORE_M(x, i) storev(x, i, m)
-#define STORE_V(x, i) storev(x, i, v)
+#define STORE_M(x, i) STOREV(x, i, m)
+#define STORE_V(x, i) STOREV(x, i, v)
 #endif
 
 /* Divides by the count and clips. With clip_value 0 no value is clipped. */
@@ -360,7 +364,7 @@ yki_sgd(ARGS, float momentum, int nesterov)
             STORE_M(b, i);
             g = nesterov ? FMA(momentum, b, g) : b;
         }
-        storev(FMA(-rate, g, p), i, value);
+        STOREV(FMA(-rate, g, p), i, value);
     }
     END
 }
@@ -384,7 +388,7 @@ yki_adam(ARGS, float beta1, float beta2, float epsilon, int decoupled)
         STORE_M(a, i);
         STORE_V(b, i);
         root = OVER(ROOT_OF(b), step[7]) + epsilon;
-        storev(FMA(-size, OVER(a, root), p), i, value);
+        STOREV(FMA(-size, OVER(a, root), p), i, value);
     }
     END
 }
@@ -407,7 +411,7 @@ yki_rmsprop(ARGS, float alpha, float epsilon, float momentum)
             change = FMA(momentum, LOAD_STATE(i, m), change);
             STORE_M(change, i);
         }
-        storev(FMA(-rate, change, p), i, value);
+        STOREV(FMA(-rate, change, p), i, value);
     }
     END
 }
@@ -434,7 +438,7 @@ yki_average(__global const float *value, __global float *average, __global const
     for (int i = begin + (int)get_local_id(0); i < end; i += WG) {
         floatv p = LOAD(i, value);
 
-        storev(first ? p : FMA(d, SETTLED(floatv, LOAD(i, average) - p), p), i, average);
+        STOREV(first ? p : FMA(d, SETTLED(floatv, LOAD(i, average) - p), p), i, average);
     }
 }
 
@@ -447,9 +451,9 @@ yki_exchange(__global float *a, __global float *b, int count)
     int end = (int)((long)count * (group + 1) / groups);
 
     for (int i = begin + (int)get_local_id(0); i < end; i += WG) {
-        floatv kept = loadv(i, a);
+        floatv kept = LOADV(i, a);
 
-        storev(loadv(i, b), i, a);
-        storev(kept, i, b);
+        STOREV(LOADV(i, b), i, a);
+        STOREV(kept, i, b);
     }
 }
