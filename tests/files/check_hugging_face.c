@@ -329,6 +329,9 @@ START_TEST(refusals)
          "names the file x.safetensors, which is not there"},
         {"{\"weight_map\": {\"lost\": \"model-00002-of-00003.safetensors\"}}",
          "says that \"lost\" is in model-00002-of-00003.safetensors; it is not"},
+        {"{\"weight_map\": {\"transformer.h.1.ln_1.bias\": \"model-00002-of-00003.safetensors\","
+         "\"transformer.h.1.ln_1.weight\": \"again.safetensors\"}}",
+         "must be in one of them"},
     };
     const char *index = scratch_path("model.safetensors.index.json");
 
@@ -336,6 +339,8 @@ START_TEST(refusals)
             "\"wte.weight\" has shape (11, 8); must be (12, 8)");
     refused(VOCABULARY, rewrite((change){.nan = true}), YOKE_ERROR_VALUE, "is NaN");
     copy_shard("model-00002-of-00003.safetensors", SIZE_MAX);
+    ck_assert_int_eq(symlink("model-00002-of-00003.safetensors", scratch_path("again.safetensors")),
+                     0);
     for (size_t i = 0; i < YKI_COUNT(bad); i++) {
         write_text(index, bad[i].text, strlen(bad[i].text));
         refused(VOCABULARY, index,

@@ -106,6 +106,33 @@ mutant 'weights that backward does not drop' clkernels/attention.cl \
     'STORE(p IF_DROP(*factors[k & 3]), scores' 'STORE(p, scores' tests/op/check_attention
 mutant 'attention drops in evaluation' lib/op/attention/attention.c \
     'a.dropout = (yki_dropout_attrs){0};' '' tests/replica/check_generator
+mutant 'tiles look ahead' clkernels/attention_tiled.cl \
+    '(float4)(-INFINITY),
+                                      k0 + COLUMNS(j) >= end' \
+    '(float4)(-INFINITY),
+                                      k0 + COLUMNS(j) > end' tests/op/check_attention attention
+mutant 'a key of tiles that its own query does not see' clkernels/attention_tiled.cl \
+    'int first = causal ? k0 + TILE_ROW(i) : 0;' 'int first = causal ? k0 + TILE_ROW(i) + 1 : 0;' \
+    tests/op/check_attention attention
+mutant 'tiles of rows that are not there' clkernels/attention_tiled.cl \
+    'TILE_ROW(i) < (there) ?' 'true ?' tests/op/check_attention attention
+mutant 'gelu by tanh without the slope of its share' clkernels/unary.cl \
+    'dy *YKI_FMA(v * gelu_share(v) * (1.f - gelu_share(v)), gelu_slope(v), gelu_share(v))' \
+    'dy *gelu_share(v)' $models models
+mutant 'gelu by tanh without its cube' clkernels/unary.cl '(floatv)(0.1029432397f)' '(floatv)(0.f)' \
+    $models models
+mutant 'gradient of the last chunk of a head' lib/op/loss/linear_loss_solver.c \
+    'p.first == 0 ? dw : part' 'dw' tests/op/check_loss
+mutant 'labels of the first chunk of a head' lib/op/loss/linear_loss_solver.c \
+    '.first = p.first,' '.first = 0,' tests/op/check_loss
+mutant 'slopes of each chunk in place of the first' lib/op/loss/linear_loss_solver.c \
+    'copy_rows(&p, slope, dx, 0, p.first);' 'copy_rows(&p, slope, dx, 0, 0);' tests/op/check_loss
+mutant 'chunks of canonical plans by memory' lib/op/loss/linear_loss_solver.c \
+    'yki_conv_is_cpu(traits) || traits->canonical ||' 'yki_conv_is_cpu(traits) ||' \
+    tests/gpu/check_planner candidates
+mutant 'chunks beyond the quota' lib/device/selection.c \
+    'part->quota ? part->quota : device->root->info.memory' 'device->root->info.memory' \
+    tests/gpu/check_planner candidates
 mutant 'turned on in backward' clkernels/rope.cl \
     'loadv(0, rest), &c) * sign;' 'loadv(0, rest), &c);' $models models
 mutant 'one frequency' clkernels/rope.cl \
@@ -164,6 +191,18 @@ mutant 'sum of the last block of a cache' clkernels/attention_step.cl \
     'sum = yki_lanes_sum(((s[0] + s[1]) + s[2]) + s[3]);' tests/replica/check_generator
 mutant 'keys for values' clkernels/attention_step.cl \
     'from[shared * D + d]' 'from[d]' tests/replica/check_generator
+mutant 'one token more than asked for' lib/replica/sampling.c \
+    'YKI_MIN((int64_t)s->top_k, count)' 'YKI_MIN((int64_t)s->top_k + 1, count)' \
+    tests/replica/check_generator generator
+mutant 'without the token that reaches the part' lib/replica/sampling.c \
+    'kept < (double)s->top_p * total)) {' 'kept + weights[order[0]] < (double)s->top_p * total)) {' \
+    tests/replica/check_generator generator
+mutant 'no part of the most probable' lib/replica/sampling.c 'total = kept;' '' \
+    tests/replica/check_generator generator
+mutant 'shards anywhere' lib/data/shards.c "strchr(text, '/') || " '' $models weights
+mutant 'a tensor in two shards' lib/data/shards.c 'k < i; k++' 'k < 0; k++' $models weights
+mutant 'a file of the index without its tensor' lib/data/shards.c \
+    '!yki_safetensors_find(file, entry->tensor)' 'false' $models weights
 mutant 'terms behind the last vector' clkernels/gemv.cl \
     'for (int t = at; t < k; t++)' 'for (int t = k; t < k; t++)' tests/replica/check_generator
 

@@ -60,6 +60,8 @@ build() {
         *check_pipeline | *check_stages | *check_small_state)
         objects="$objects tests/train/runs.o"
         ;;
+    tests/gpu/check_budgets) objects="$objects tests/gpu/open_null.o tools/models.o" ;;
+    tests/gpu/*) objects="$objects tests/gpu/open_null.o" ;;
     esac
     # A fault may leave something unused: that is no way to be caught.
     # shellcheck disable=SC2086 # words
