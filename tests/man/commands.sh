@@ -32,8 +32,8 @@ fail() {
 # ---- what is expected ----
 
 # A command succeeds and writes something; a line here tells more of it.
-# COMMAND, a tab, and what it has to do: "accuracy" or "r2", of a test, of at least so much; "says" a
-# line like this; "writes" a file with one. With "gpu" before it, where there is no GPU, it fails and
+# COMMAND, a tab, and what it has to do: "accuracy" or "r2", of a test, of at least so much, or "perplexity"
+# of at most so much; "says" a line like this; "writes" a file with one. With "gpu" before it, where there is no GPU, it fails and
 # says so; with "jq" or "mpirun" that program has to be there. With "OPTION... :" before all of these it
 # runs with these options besides, which make it shorter: what it says is held to the same figure.
 cat >"$work/expected" <<'END'
@@ -56,17 +56,17 @@ yoke plot --out=training.svg training.jsonl	writes training.svg ^<svg
 yoke predict --data=examples/data --count=10 --top=3 digits.safetensors	says ^9	[0-9]
 yoke info --json checkpoints	says "kind": "checkpoint"
 yoke tokenize --train --vocabulary=300 --out=tokenizer.json examples/data/README	writes tokenizer.json "merges"
-yoke train --model=gpt --context=32 --data=examples/data/README --out=rhyme.safetensors	--epochs=1 --layers=1 : says ^test perplexity
-yoke train --model=gpt --context=32 --data=examples/data/README --precision=bf16	--epochs=1 --layers=1 : says ^test perplexity
-yoke train --model=gpt --context=32 --data=examples/data/README --precision='*.attn.*=f32,bf16'	--epochs=1 --layers=1 : says ^test perplexity
+yoke train --model=gpt --context=32 --data=examples/data/README --out=rhyme.safetensors	--epochs=10 --layers=1 : perplexity 48
+yoke train --model=gpt --context=32 --data=examples/data/README --precision=bf16	--epochs=10 --layers=1 : perplexity 48
+yoke train --model=gpt --context=32 --data=examples/data/README --precision='*.attn.*=f32,bf16'	--epochs=10 --layers=1 : perplexity 48
 yoke train --model=lenet --data=examples/data --optimizer=adam --lr=0.003 --optimizer-state=bf16	--epochs=10 : accuracy 90
 yoke convert --type=bf16 --out=rhyme rhyme.safetensors	writes rhyme/config.json "model_type"
 yoke convert --out=digits.onnx digits.safetensors	writes digits.onnx fc1.weight
 yoke convert --out=again.safetensors digits.onnx	writes again.safetensors fc1.weight
-yoke train --model=./rhyme --context=16 --data=examples/data/README --epochs=2	--epochs=1 : says ^test perplexity
+yoke train --model=./rhyme --context=16 --data=examples/data/README --epochs=2	--epochs=1 : perplexity 44
 yoke tokenize --tokenizer=tokenizer.json examples/data/README	says ^[0-9]
 yoke tokenize --train --vocabulary=1024 --out=pages.json pages.txt	writes pages.json "merges"
-yoke train --model=gpt --width=192 --heads=6 --data=pages.txt --tokenizer=pages.json --epochs=15 --lr=0.002 --schedule=one-cycle --out=pages.safetensors	--epochs=1 --layers=1 : says ^test perplexity [0-9.]+, [1-3]\.[0-9]+ bits a byte
+yoke train --model=gpt --width=192 --heads=6 --data=pages.txt --tokenizer=pages.json --epochs=15 --lr=0.002 --schedule=one-cycle --out=pages.safetensors	--epochs=1 --layers=1 : perplexity 280
 yoke generate --model=pages.safetensors --prompt=".Dd November 24, 2026" --temperature=0.5 --seed=1	says ^\.Dd November 24, 2026
 yoke generate --model=pages.safetensors --prompt=.Sh --temperature=0.3 --length=60	says ^\.Sh
 yoke help train	says --epochs
@@ -76,11 +76,17 @@ yoke data --out=digits.pgm examples/data	writes digits.pgm ^P5
 yoke devices	says cpu:0
 yoke doctor	says ^ok  *devices  cpu:0 .* compiles and computes
 yoke doctor --json | jq -r '.findings[].found'	jq says ^cpu:0 .* compiles and computes
-yoke devices --json | jq -r '.[].name'	jq says .
+yoke devices --json | jq -r '.[].name'	jq says ^(pthread|cpu)
 yoke devices 'cpu:0/2@256MiB'	says cpu:0/2
 yoke bench resnet18 --devices=gpu:0	gpu says ^rate .* samples/s
 yoke bench resnet18 --devices=gpu:0 --plan	gpu says ^rate .* samples/s
-yoke tune --batch=32 --devices=gpu resnet18	gpu says .
+yoke tune --batch=32 --devices=gpu resnet18	gpu says ^resnet18, batches up to 32, on gpu:
+yoke info gpt2	says ^parameters 124475904$
+yoke bench devices cpu:0/2	says ^ratio +[0-9.]+; 1 when each has its own hardware
+yoke bench devices --repeats=11 cpu:0/2	says ^ratio +[0-9.]+; 1 when each has its own hardware
+yoke bench resnet18 --batch=8 --level=estimate --recompute=25MB --plan	says ^recomputed: [1-9][0-9]* tasks run again, .* the limit is 25\.0 MB$
+yoke plan --model=resnet18 --batch=8 --devices=cpu:0@180MB --level=estimate	says ^cpu:0 +8 +1[0-6][0-9]\.[0-9] MiB +171\.7 MiB
+yoke bench lenet --devices=cpu:0/2 --stages=2 --batch=64 --accumulate=8 --level=estimate	says ^rate .* samples/s
 yoke plan --model=gpt --batch=8 --devices=cpu:0/2@64MiB --level=estimate	says ^cpu:0/2.1 .* MiB
 mpirun -n 2 yoke plan --model=lenet --optimizer=adam --devices=cpu:0	mpirun says ^rank 1 cpu:0 .* MiB
 yoke plan --model=resnet18 --batch=16 --devices=cpu:0/2@144MiB --own-weights --level=estimate	says ^cpu:0/2.0 .* 144
@@ -187,8 +193,17 @@ at_least() {
     echo "$1 ${figure:-none} (at least $2): $command"
 }
 
+# perplexity_within NUMBER: that of the training's test is so low
+perplexity_within() {
+    figure=$(sed -n 's/^test perplexity \([0-9.e+-]*\),.*/\1/p' out | tail -n 1)
+    [ -n "$figure" ] && awk "BEGIN { exit !($figure <= $1) }" ||
+        fail "$command: its test ends with the perplexity ${figure:-of nothing}, but must reach $1"
+    echo "perplexity ${figure:-none} (at most $1): $command"
+}
+
 check() {
     case $1 in
+    perplexity) perplexity_within "$2" ;;
     accuracy) at_least accuracy "$2" ;;
     r2) at_least R2 "$2" ;;
     says) grep -q -E -e "$2" out || fail "$command: no line with $2" ;;
@@ -201,6 +216,7 @@ check() {
 is_said() {
     case $1 in
     accuracy) grep -q '^test accuracy [0-9]' out ;;
+    perplexity) grep -q '^test perplexity [0-9]' out ;;
     says) grep -q -E -e "$2" out ;;
     *) [ -s out ] ;;
     esac
