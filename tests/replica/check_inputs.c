@@ -12,10 +12,17 @@
 #include "replica/replica.h"
 #include "support/opened.h"
 #include "support/scratch.h"
+#include "train/trainer.h"
 
 TESTS_SHARE_A_PROCESS
 
-enum { WIDTH = 6, CLASSES = 5, BATCH = 16, FAR = 1 << 28 };
+enum {
+    WIDTH = 6,
+    CLASSES = 5,
+    BATCH = 16,
+    MOST_GROUPS = YKI_MIN(BATCH, YKI_TEAM_INPUTS),
+    FAR = 1 << 28
+};
 
 /* Labels count from BASE. */
 static const char source[] =
@@ -91,14 +98,40 @@ dataset(void)
     return made;
 }
 
-static yoke_trainer *
-trainer(yoke_graph *g)
+/* Several devices run no core groups: with `whole`, the selector is that of a whole CPU among them.
+ * False: there are not several, or none of them is one. */
+static bool
+select_devices(bool whole, char *selector, size_t size)
 {
-    const yoke_trainer_options o = {.optimizer = yoke_sgd(0.1f, 0), .batch = BATCH};
+    yoke_selection *selection;
+    bool found = !whole;
+
+    snprintf(selector, size, "%s", devices.selector);
+    if (!whole)
+        return true;
+    ASSERT_OK(yoke_selection_create(devices.context, devices.selector, NULL, &selection));
+    for (size_t i = 0; i < yoke_selection_count(selection) && !found; i++) {
+        yoke_device *device = yoke_selection_get(selection, i);
+
+        found =
+            yoke_selection_count(selection) > 1 && yki_core_groups_count(device, MOST_GROUPS) > 1;
+        if (found)
+            snprintf(selector, size, "%s", yki_device_id(device));
+    }
+    yoke_selection_destroy(selection);
+    return found;
+}
+
+static yoke_trainer *
+trainer(yoke_graph *g, const char *selector)
+{
+    /* Its own: nothing is measured that wisdom knows. */
+    const yoke_trainer_options o = {
+        .optimizer = yoke_sgd(0.1f, 0), .batch = BATCH, .wisdom = scratch_path("wisdom")};
     yoke_team *team;
     yoke_trainer *t;
 
-    ASSERT_OK(yoke_team_create(devices.context, devices.selector, NULL, &team));
+    ASSERT_OK(yoke_team_create(devices.context, selector, NULL, &team));
     ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
     yoke_team_destroy(team);
     return t;
@@ -110,17 +143,29 @@ predict(yoke_trainer *t, const yoke_feed *feeds, size_t count, float *values)
     ASSERT_OK(yoke_trainer_predict(t, "y", BATCH, feeds, count, values, BATCH * CLASSES));
 }
 
+static bool
+may_be_core_groups(const yoke_team *team)
+{
+    return yki_core_groups_count(yoke_selection_get(team->selection, 0), MOST_GROUPS) > 1;
+}
+
 /* Plans and core groups are measured when it is made; then everything that it is for. */
 START_TEST(loss_that_indexes_by_a_label_trains)
 {
-    yoke_graph *g = network(FAR, true);
+    char selector[sizeof devices.selector];
     yoke_trainer *t;
     yoke_dataset *data;
     yoke_result result;
     yoke_feed feeds[2];
+    yoke_graph *g;
 
+    if (!select_devices(_i, selector, sizeof selector))
+        return;
+    g = network(FAR, true);
     make_data(FAR);
-    t = trainer(g);
+    t = trainer(g, selector);
+    if (t->team->total == 1)
+        ck_assert_int_eq(t->core_groups.measures, may_be_core_groups(t->team));
     feeds[0] = yoke_feed_f32("x", x, BATCH * WIDTH);
     feeds[1] = yoke_feed_i32("label", labels, BATCH);
     ASSERT_OK(yoke_trainer_step(t, BATCH, feeds, 2, &result));
@@ -149,7 +194,7 @@ START_TEST(prediction_runs_no_loss)
     yoke_feed feeds[2];
 
     make_data(0);
-    t = trainer(g);
+    t = trainer(g, devices.selector);
     feeds[0] = yoke_feed_f32("x", x, BATCH * WIDTH);
     feeds[1] = yoke_feed_i32("label", labels, BATCH);
     ASSERT_OK(yoke_trainer_step(t, BATCH, feeds, 2, NULL));
@@ -353,7 +398,7 @@ test_suite(void)
     TCase *tcase = test_case(suite, "inputs");
 
     tcase_add_checked_fixture(tcase, find_devices, leave_devices);
-    tcase_add_test(tcase, loss_that_indexes_by_a_label_trains);
+    tcase_add_loop_test(tcase, loss_that_indexes_by_a_label_trains, 0, 2);
     tcase_add_test(tcase, prediction_runs_no_loss);
     tcase_add_loop_test(tcase, replica_evaluates_what_was_given, 0, 2);
     tcase_add_test(tcase, inputs_begin_with_values_that_fit);
