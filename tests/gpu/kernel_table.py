@@ -12,11 +12,16 @@ class Row:
         self.name = words[0]
         self.kernel, _, wanted = words[0].partition(':')
         self.wanted = set(wanted.split(',')) - {''}
-        self.bounds = {'h200': words[1].split(','), 'mi300x': words[2].split(',')}
+        self.texts = {'h200': words[1], 'mi300x': words[2]}
+        self.bounds = {}  # by target: four words, or None where plans do not launch it
         self.options = dict((w.split('=', 1) + [''])[:2] for w in words[3:])
-        for bounds in self.bounds.values():
-            if len(bounds) != len(FIGURES) and bounds != ['?']:
+        for device, text in self.texts.items():
+            figures = text.split(',')
+            if len(figures) != len(FIGURES) and text != '?':
                 raise on_gpu.Failure(f'kernels.txt: {self.name} needs {len(FIGURES)} figures')
+            for at, target in enumerate(on_gpu.TARGETS[device]):
+                of_target = [f.split('/')[min(at, f.count('/'))] for f in figures]
+                self.bounds[target] = of_target if text != '?' else None
 
     def number(self, option):
         return int(self.options.get(option, 0))
@@ -37,7 +42,10 @@ def read():
 
 def row_of(rows, launch):
     """The row of a launch: of those of its kernel whose options its program all has, the one with the
-    most. None: the table does not know it."""
+    most. Programs for units for matrices (DOT) have rows that say so. None: the table does not know
+    it."""
     options = set(launch.program.title().split())
-    fitting = [row for row in rows.values() if row.kernel == launch.kernel and row.wanted <= options]
+    units = {o for o in options if o.startswith('DOT=')}
+    fitting = [row for row in rows.values()
+               if row.kernel == launch.kernel and units <= row.wanted <= options]
     return max(fitting, key=lambda row: len(row.wanted), default=None)

@@ -161,6 +161,7 @@ train(const null_driver *driver, char **argv)
     int32_t *target = need_memory(targets * (size_t)batch, sizeof *target);
     yoke_feed feeds[2] = {yoke_feed_i32("image", (int32_t *)image, batch * TOKENS),
                           yoke_feed_i32("label", target, batch)};
+    size_t fed = 2;
     yoke_context *context;
     yoke_graph *graph;
     yoke_team *team;
@@ -172,7 +173,7 @@ train(const null_driver *driver, char **argv)
     if (model) {
         options.optimizer = model->optimizer();
         need(yki_tool_build_model(model, &graph));
-        yki_tool_batch_feeds(model, batch, image, target, feeds);
+        fed = yki_tool_batch_feeds(model, batch, image, target, feeds);
     } else if (heads_of(name)) {
         graph = build_transformer(heads_of(name));
     } else {
@@ -181,10 +182,10 @@ train(const null_driver *driver, char **argv)
     }
     need(yoke_trainer_create(team, graph, &options, &trainer));
     for (int i = 0; i < WARM; i++)
-        need(yoke_trainer_step(trainer, batch, feeds, 2, NULL));
+        need(yoke_trainer_step(trainer, batch, feeds, fed, NULL));
     if (driver->log(argv[3]) != 0)
         abort();
-    need(yoke_trainer_step(trainer, batch, feeds, 2, NULL));
+    need(yoke_trainer_step(trainer, batch, feeds, fed, NULL));
     driver->log(NULL);
     yoke_graph_destroy(graph);
     yoke_team_destroy(team);

@@ -4,6 +4,7 @@ registers, and how many groups a core can hold.
 
 NVIDIA's come as SASS from cuobjdump, with the log of ptxas; AMD's as the assembly that clang writes.
 """
+import collections
 import re
 
 # What an instruction is. FMA counts multiply-adds of one work-item; MATRIX too, of a unit that multiplies
@@ -12,13 +13,15 @@ FMA, MATRIX, LOAD, STORE, LOCAL_LOAD, LOCAL_STORE, PRIVATE, BARRIER, OTHER = ran
 
 
 class Kernel:
-    """`code` has a pair for each instruction that the vector units issue: what it is, and the number
-    of multiply-adds or of bits moved. `loops` are pairs of indices: first, and behind the last. Behind
-    `end` is only what is called, such as divisions."""
+    """`code` has a pair for each instruction that the vector units issue (two for a packed one): what
+    it is, and the number of multiply-adds or of bits moved. `loops` are pairs of indices: first, and
+    behind the last. Behind `end` is only what is called, such as divisions."""
 
     def __init__(self, name):
         self.name = name
         self.code, self.loops, self.end = [], [], 0
+        self.words = []  # their names, beside `code`
+        self.packed = []  # where in it the second halves of packed multiply-adds are
         self.waits = set()  # how many rounds of copies (LDGSTS) may be under way where it waits
         self.registers = self.local = 0
         self.occupancy = 0.0
@@ -31,6 +34,14 @@ class Kernel:
 
     def macs(self, part):
         return self.sum(part, FMA, MATRIX)
+
+    def packed_share(self, part):
+        """Percent of the multiply-adds that are of packed instructions."""
+        return 100 * 2 * sum(part[0] <= at < part[1] for at in self.packed) // max(self.macs(part), 1)
+
+    def mix(self, part):
+        """What is most of it: (name, number), the most first."""
+        return collections.Counter(self.words[part[0]:part[1]]).most_common()
 
     def inside(self, part):
         """The loops directly in a part: those in no other loop of it."""
@@ -49,10 +60,12 @@ class Kernel:
             found = min(around, key=lambda l: l[1] - l[0], default=found)
         return found
 
-    def stream_loop(self):
-        """The innermost loop that moves most bytes at a time; where none does, the whole kernel."""
+    def stream_loop(self, widest=False):
+        """The innermost loop that moves most bytes at a time; where none does, the whole kernel. With
+        `widest` it is one of those with the widest loads."""
         moving = [l for l in self.loops if not self.inside(l) and self.moved(l)]
-        return max(moving, key=lambda l: (self.moved(l), l[0] - l[1]), default=(0, self.end))
+        return max(moving, key=lambda l: (widest and self.width(l, LOAD), self.moved(l), l[0] - l[1]),
+                   default=(0, self.end))
 
     def moved(self, part):
         """Bits that a work-item loads from global memory and stores to it."""
@@ -93,19 +106,21 @@ def bits_of(word):
 
 
 def nvidia_kind(text):
+    """The name of an instruction, and what `code` has of it."""
     word = re.sub(r'^@!?U?P\w+\s+', '', text).split()[0]
     base = word.split('.')[0]
+    name = '.'.join(word.split('.')[:2]) if base == 'IMAD' else base  # it also moves and shifts
     # LDGSTS copies to local memory: what it moves comes from global memory.
     kinds = {'LDG': LOAD, 'LD': LOAD, 'LDGSTS': LOAD, 'STG': STORE, 'ST': STORE, 'LDS': LOCAL_LOAD,
              'STS': LOCAL_STORE, 'LDL': PRIVATE, 'STL': PRIVATE}
     if base == 'FFMA':
-        return FMA, 1
+        return name, FMA, 1
     if base == 'HMMA':  # of rows x columns x terms, by a warp: HMMA.1688 has 16 x 8 x 8
         rows, columns, terms = re.search(r'HMMA\.(16)(8)(8|16)\b', word).groups()
-        return MATRIX, int(rows) * int(columns) * int(terms) // 32
+        return name, MATRIX, int(rows) * int(columns) * int(terms) // 32
     if base in kinds:
-        return kinds[base], bits_of(word)
-    return (BARRIER, 0) if base == 'BAR' else (OTHER, 0)
+        return name, kinds[base], bits_of(word)
+    return name, BARRIER if base == 'BAR' else OTHER, 0
 
 
 def read_nvidia(sass, log, groups, local_of_core):
@@ -139,7 +154,9 @@ def read_nvidia(sass, log, groups, local_of_core):
         if waits:
             kernel.waits.add(int(waits[1], 16))
         if not re.search(r'\bNOP\b', text):
-            kernel.code.append(nvidia_kind(text))
+            word, *kind = nvidia_kind(text)
+            kernel.words.append(word)
+            kernel.code.append(tuple(kind))
         if re.search(r'\bEXIT\b', text):
             kernel.end = len(kernel.code)
     if kernel:
@@ -157,12 +174,11 @@ def read_nvidia(sass, log, groups, local_of_core):
 
 
 def amd_kind(word):
-    """None: for the scalar unit, which issues beside the vector units."""
+    """None: for the scalar unit, which issues beside the vector units. Of a packed instruction it is
+    one of two halves."""
     moved = {'b128': 128, 'x4': 128, 'b96': 96, 'x3': 96, 'b64': 64, 'x2': 64}
     bits = next((bits for end, bits in moved.items() if word.endswith(end)), 32)
-    if re.match(r'v_pk_fma_f32|v_dual_fmac_f32', word):
-        return FMA, 2 if word.startswith('v_pk') else 1
-    if re.match(r'v_(fma|fmac|mad|mac)_(legacy_)?f32', word):
+    if re.match(r'v_(pk_|dual_)?(fma|fmac|mad|mac)_(legacy_)?f32', word):
         return FMA, 1
     if re.match(r'ds_(read|load)', word):
         return LOCAL_LOAD, bits * (2 if re.match(r'ds_(read2|load_2addr)', word) else 1)
@@ -180,7 +196,9 @@ def amd_kind(word):
 
 
 def read_amd(assembly, waves):
-    """Reads clang's assembly; `waves` is how many a core's part holds at most."""
+    """Reads clang's assembly; `waves` is how many a core's part holds at most. An instruction that
+    does two things, packed (v_pk_fma_f32) or dual (v_dual_fmac_f32), counts as two: so shares are of
+    what there is to do, and the same whether a compiler finds pairs or not."""
     kernels, kernel, places, branches = {}, None, {}, []
     for line in assembly.split('\n'):
         found = re.match(r'(\w+):\s+; @', line)
@@ -209,7 +227,12 @@ def read_amd(assembly, waves):
         if branch:
             branches.append((len(kernel.code), branch[1]))
         for part in text.split('::'):
-            kind = amd_kind(part.split()[0])
+            word = part.split()[0]
+            kind = amd_kind(word)
+            halves = 2 if re.match(r'v_pk_(\w+_f32|mov_b32)', word) else 1
             if kind:
-                kernel.code.append(kind)
+                kernel.code += [kind] * halves
+                kernel.words += [re.sub(r'_e(32|64)$', '', word)] * halves
+            if kind and halves == 2 and kind[0] == FMA:
+                kernel.packed.append(len(kernel.code) - 1)
     return kernels

@@ -42,7 +42,7 @@ def slots_of(launch, row):
     kernel = launch.program.compiled['sm_90'][launch.kernel]
     groups = on_gpu.product(launch.groups)
     warps = groups * up(launch.items(), WARP) // WARP
-    part, macs = kernel.stream_loop(), 0
+    part, macs = kernel.stream_loop('widest' in row.options), 0
     if row.is_product():
         part = kernel.product_loop()
         names = {**launch.program.numbers(), **launch.ints(), 'items': groups * launch.items(), 'up': up}
