@@ -4,7 +4,10 @@
 # recipes.sh - models learn without any option: digits of several seeds, raw prices,
 # on a team and under mpirun by the same recipe; and the hint after what did not.
 #
-# YOKE_TEST_RECIPES=all, which `make check-recipes` sets: five seeds in place of two, and ResNet-18.
+# YOKE_TEST_RECIPES=all, which `make check-recipes` sets: five seeds in place of two, and larger models. Of
+# ResNet-34, ResNet-50, mobilenet and a small gpt it is the beginning of their training, in which they learn
+# much: all of it would take many minutes, as would char, gpt2 and llama. YOKE_TEST_QUICK=1 leaves these
+# four out, which take a minute each.
 
 . "$YOKE_SRCDIR/tests/tools/lib.sh"
 
@@ -46,6 +49,53 @@ reaches() {
     echo "$figure ${got:-none}: yoke train $*"
 }
 
+# keeps_to WHAT MOST ARGUMENT...: the same of what is to be small
+keeps_to() {
+    figure=$1
+    most=$2
+    shift 2
+    expect 0 "$pocl" -- train "$@"
+    checks=$((checks + 1))
+    got=$(sed -n "s/^test.* $figure \([0-9.]*\),.*/\1/p" "$out")
+    [ -n "$got" ] && awk "BEGIN { exit !($got <= $most) }" ||
+        fail "ends with $figure ${got:-of nothing}, must be at most $most"
+    echo "$figure ${got:-none}: yoke train $*"
+}
+
+npy() {
+    printf '\223NUMPY\001\000v\000'
+    printf "%-117s\n" "{'descr': '|u1', 'fortran_order': False, 'shape': $1, }"
+    cat
+}
+
+# Behind each figure: what was measured.
+check_larger() {
+    reaches accuracy 95 --model=resnet18 --data="$digits" --devices=cpu:0 --epochs=5
+    # Images in units of their spread: a mean of all has a loss of about 1.
+    keeps_to loss 0.1 --model=autoencoder --data="$digits" --devices=cpu:0 # 0.05
+    # Noise, and which of its pixels are bright: 15 values of 31.
+    mkdir "$work/maps"
+    awk 'BEGIN {
+        for (state = 1; i < 200 * 81; i++) {
+            state = state * 16807 % 2147483647
+            printf "%c", 65 + state % 31
+        }
+    }' >"$work/bytes"
+    npy '(200, 1, 9, 9)' <"$work/bytes" >"$work/maps/x.npy"
+    tr '\101-\137' '[\000*16][\001*15]' <"$work/bytes" | npy '(200, 9, 9)' >"$work/maps/y.npy"
+    reaches accuracy 80 --model=unet --width=2 --data="$work/maps" --devices=cpu:0 # 93
+}
+
+check_largest() {
+    reaches accuracy 65 --model=resnet34 --data="$digits" --devices=cpu:0 --epochs=1  # 81
+    reaches accuracy 45 --model=resnet50 --data="$digits" --devices=cpu:0 --epochs=1  # 63
+    reaches accuracy 65 --model=mobilenet --data="$digits" --devices=cpu:0 --epochs=4 # 77 and 80
+    # The pages of the manual, whose letters alone have a perplexity of 28.
+    cat "$YOKE_SRCDIR"/man/*.[17] >"$work/pages.txt"
+    keeps_to perplexity 20 --model=gpt --width=64 --layers=2 --context=64 --data="$work/pages.txt" \
+        --devices=cpu:0 --epochs=4 # 16.2
+}
+
 check_digits() {
     for seed in $seeds; do
         reaches accuracy 95 --model=mlp --data="$digits" --devices=cpu:0 --seed=$seed
@@ -54,8 +104,6 @@ check_digits() {
         says "$err" '^yoke: train: note: the recipe "lenet" chooses --batch=8 --optimizer=sgd,decay=1e-3 --lr=0.05 --schedule=one-cycle --normalize --augment=shift=1$'
         lacks "$err" hint
     done
-    [ "${YOKE_TEST_RECIPES:-}" != all ] ||
-        reaches accuracy 95 --model=resnet18 --data="$digits" --devices=cpu:0 --epochs=5
 }
 
 # Columns and prices each in units of their own, also in what comes of the file.
@@ -149,6 +197,8 @@ END
 
 if usable "$pocl"; then
     check_digits
+    [ "${YOKE_TEST_RECIPES:-}" != all ] || check_larger
+    [ "${YOKE_TEST_RECIPES:-}${YOKE_TEST_QUICK:-}" != all ] || check_largest
     check_prices
     check_choices
     check_hints
