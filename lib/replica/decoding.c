@@ -202,8 +202,12 @@ at_positions(derivation *d, const yoke_node *value, int32_t rank)
     if (value->shape.rank < rank || value->shape.dim[0] == 1)
         return inputs[1];
     name = yki_format("%s.at", value->name);
-    node = yoke_graph_get_node(d->made->graph, name ? name : "");
-    if (!node && name)
+    if (!name) {
+        yki_graph_fail(d->made->graph, value->name, YOKE_ERROR_OUT_OF_MEMORY);
+        return NULL;
+    }
+    node = yoke_graph_get_node(d->made->graph, name);
+    if (!node)
         node = yki_node(d->made->graph, &yki_op_embedding, name, inputs, 2, NULL, 0);
     yki_free(name);
     return node;
@@ -315,14 +319,17 @@ static yoke_node *
 add_input(yoke_graph *to, const yoke_graph *model, const char *wish, yoke_shape shape)
 {
     char *name = yki_strdup(wish, "a name"), *longer;
-    yoke_node *node;
+    yoke_node *node = NULL;
 
     while (name && yoke_graph_get_node(model, name)) {
         longer = yki_format("%s_", name);
         yki_free(name);
         name = longer;
     }
-    node = yoke_input(to, name, YOKE_I32, shape);
+    if (name)
+        node = yoke_input(to, name, YOKE_I32, shape);
+    else
+        yki_graph_fail(to, wish, YOKE_ERROR_OUT_OF_MEMORY);
     yki_free(name);
     return node;
 }
