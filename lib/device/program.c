@@ -679,9 +679,9 @@ find_program(yki_space *space, const char *key)
     return NULL;
 }
 
-/* The program of a file, before its text is put together and hashed: that takes a millisecond, and
- * a plan has hundreds of kernels. A folder of the user's may have another text by now. The caller
- * holds the lock. */
+/* The program of a file, found without putting its text together and hashing that: a plan has
+ * hundreds of kernels. A folder of the user's may have another text by now. The caller holds the
+ * lock. */
 static yki_program *
 find_file(const request *want)
 {

@@ -32,10 +32,11 @@ fail() {
 # ---- what is expected ----
 
 # A command succeeds and writes something; a line here tells more of it.
-# COMMAND, a tab, and what it has to do: "accuracy" or "r2", of a test, of at least so much, or "perplexity"
-# of at most so much; "says" a line like this; "writes" a file with one. With "gpu" before it, where there is no GPU, it fails and
-# says so; with "jq" or "mpirun" that program has to be there. With "OPTION... :" before all of these it
-# runs with these options besides, which make it shorter: what it says is held to the same figure.
+# COMMAND, a tab, and what it has to do: "accuracy" or "r2", of a test, of at least so much, or
+# "perplexity" of at most so much; "says" a line like this; "writes" a file with one. With "gpu" before
+# it, where there is no GPU, it fails and says so; with "jq" or "mpirun" that program has to be there.
+# With "OPTION... :" before all of these it runs with these options besides, which make it shorter: what
+# it says is held to the same figure.
 cat >"$work/expected" <<'END'
 yoke train --model=lenet --data=examples/data --epochs=30 --batch=16 --lr=0.05 --optimizer=sgd,momentum=0.9,decay=1e-3 --schedule=cosine --normalize --augment=shift=1,noise=0.2 --out=digits.safetensors --log=digits.jsonl	accuracy 96
 yoke eval --data=examples/data digits.safetensors	says ^accuracy 9[6-9]
