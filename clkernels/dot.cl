@@ -17,26 +17,33 @@
  *                       (tile_mma.cl). They may take numbers below 2^-126 as 0.
  *     DOT_MMA_PAIRS     the first of these, of operands that are pairs in memory (pairs.cl): what
  *                       is a float elsewhere is a part here
+ *     DOT_ROUNDED_F16   half on any device: a float that is one of a half, too
+ *     DOT_MMA_F16       the same by instructions that multiply matrices, which take halves below
+ *     DOT_MMA_PAIRS_F16 2^-14 as they are; and of operands that are pairs in memory
  *
  * What rounds alike differs by the rounding of sums alone. lib/device/dot.c finds out which units
  * a device has, and has the same numbers for them.
  *
- * Rounding is to the nearest, ties to even, of TF32 away from 0. What is too large becomes infinite,
- * and NaN stays NaN.
+ * Rounding is to the nearest, ties to even, of TF32 away from 0. What is too large becomes infinite
+ * (of half from 65520 on), and NaN stays NaN. Halves below 2^-14 are multiples of 2^-24, as
+ * vstore_half_rte makes them.
  *
- * With -DDOT_MMA_PLAIN the last three are made of ordinary code, for tests.
+ * With -DDOT_MMA_PLAIN those of matrices are made of ordinary code, for tests.
  *
  * DOT_OPERAND(x) is x as the core of tile.cl keeps it in local memory.
  *
  * A file that includes this ends with DOT_END: everything between is compiled for the unit.
  */
-#define DOT_FMA          0
-#define DOT_ROUNDED      1
-#define DOT_AVX512_BF16  2
-#define DOT_ROUNDED_TF32 3
-#define DOT_MMA_BF16     4
-#define DOT_MMA_TF32     5
-#define DOT_MMA_PAIRS    6
+#define DOT_FMA           0
+#define DOT_ROUNDED       1
+#define DOT_AVX512_BF16   2
+#define DOT_ROUNDED_TF32  3
+#define DOT_MMA_BF16      4
+#define DOT_MMA_TF32      5
+#define DOT_MMA_PAIRS     6
+#define DOT_ROUNDED_F16   7
+#define DOT_MMA_F16       8
+#define DOT_MMA_PAIRS_F16 9
 #ifndef DOT
 #define DOT DOT_FMA
 #endif
@@ -73,7 +80,46 @@ DOT_DEFINE_ROUND(8, uint8, float8)
 DOT_DEFINE_ROUND(16, uint16, float16)
 #endif
 
-#if DOT == DOT_MMA_BF16 || DOT == DOT_MMA_TF32 || DOT == DOT_MMA_PAIRS
+#if DOT == DOT_ROUNDED_F16 || (DOT >= DOT_MMA_F16 && defined(DOT_MMA_PLAIN))
+/* dot_f16_N: N floats rounded to halves. Below 2^-14, 0.5 and a multiple of 2^-24 are a float, and
+ * nothing between two of them is. */
+#define DOT_DEFINE_F16(n, uintn, floatn)                                                      \
+    floatn dot_f16_##n(floatn x)                                                              \
+    {                                                                                         \
+        uintn bits = YKI_PASTE(as_, uintn)(x), size = bits & 0x7fffffffu;                     \
+        uintn low = YKI_PASTE(as_, uintn)((YKI_PASTE(as_, floatn)(size) + 0.5f) - 0.5f);      \
+        uintn up = (size + 0xfffu + (bits >> 13 & 1u)) & 0xffffe000u;                         \
+        uintn high = up > 0x477fe000u ? (uintn)(0x7f800000u) : up;                            \
+        uintn y = size < 0x38800000u ? low : high;                                            \
+                                                                                              \
+        y = size > 0x7f800000u ? size : y;                                                    \
+        return YKI_PASTE(as_, floatn)(y | (bits & 0x80000000u));                              \
+    }
+DOT_DEFINE_F16(1, uint, float)
+#if W == 16
+DOT_DEFINE_F16(16, uint16, float16)
+#elif W == 8
+DOT_DEFINE_F16(8, uint8, float8)
+#else
+DOT_DEFINE_F16(4, uint4, float4)
+#endif
+/* The half itself. */
+uint dot_half(float x)
+{
+    uint bits = as_uint(dot_f16_1(x)), size = bits & 0x7fffffffu;
+    uint low = (uint)(as_float(size) * 0x1p24f), high = (size - 0x38000000u) >> 13;
+    uint y = size < 0x38800000u ? low : min(high, 0x7c00u);
+
+    return (size > 0x7f800000u ? 0x7e00u : y) | (bits >> 16 & 0x8000u);
+}
+/* Two halves, the earlier one in the low half of a word. */
+uint dot_half_pair(float first, float second)
+{
+    return dot_half(first) | dot_half(second) << 16;
+}
+#endif
+
+#if DOT == DOT_MMA_BF16 || DOT == DOT_MMA_TF32 || DOT == DOT_MMA_PAIRS || DOT >= DOT_MMA_F16
 /* The instructions are written in PTX: another compiler shall say no before it sees them. */
 #if !defined(__NVPTX__) && !defined(__PTX__) && !defined(__NV_CL_C_VERSION) && !defined(DOT_MMA_PLAIN)
 #error "dot.cl: this compiler does not make PTX"
@@ -95,10 +141,14 @@ float dot_tf32(float x)
 #define DOT_OPERAND(x) as_uint(dot_tf32(x))
 #define DOT_MMA
 #endif
-#elif DOT == DOT_MMA_PAIRS
+#elif DOT == DOT_ROUNDED_F16
+#define DOT_OPERAND(x) dot_f16_1(x)
+#elif DOT == DOT_MMA_PAIRS || DOT == DOT_MMA_PAIRS_F16
 #define DOT_OPERAND(x) as_uint(x)
 #ifdef DOT_MMA_PLAIN
 #define DOT_MMA
+#elif DOT == DOT_MMA_PAIRS_F16
+#define DOT_MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 #else
 #define DOT_MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 #endif
@@ -122,6 +172,26 @@ __attribute__((always_inline)) static uint dot_pair(float first, float second)
     return y;
 }
 #define DOT_OPERAND(x) dot_operand(x)
+#elif DOT == DOT_MMA_F16 && defined(DOT_MMA_PLAIN)
+#define DOT_OPERAND(x) ((ushort)dot_half(x))
+#define DOT_MMA
+#elif DOT == DOT_MMA_F16
+#define DOT_MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+__attribute__((always_inline)) static ushort dot_operand(float x)
+{
+    ushort y;
+
+    __asm__("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+}
+__attribute__((always_inline)) static uint dot_pair(float first, float second)
+{
+    uint y;
+
+    __asm__("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
+    return y;
+}
+#define DOT_OPERAND(x) dot_operand(x)
 #elif DOT == DOT_MMA_TF32
 #define DOT_MMA "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
 __attribute__((always_inline)) static uint dot_operand(float x)
@@ -135,13 +205,38 @@ __attribute__((always_inline)) static uint dot_operand(float x)
 #define DOT_OPERAND(x) (x)
 #endif
 
-#if DOT == DOT_FMA || DOT == DOT_ROUNDED_TF32 || DOT == DOT_MMA_TF32 || DOT == DOT_MMA_PAIRS
+/* The terms of a part as numbers: what tests multiply in the place of an instruction. */
+#ifdef DOT_MMA_PLAIN
+#if DOT >= DOT_MMA_F16
+float dot_number(uint half_bits)
+{
+    uint e = half_bits >> 10 & 31u, m = half_bits & 1023u, sign = (half_bits & 0x8000u) << 16;
+    uint y = e == 0u ? as_uint((float)m * 0x1p-24f) : (e == 31u ? 255u : e + 112u) << 23 | m << 13;
+
+    return as_float(y | sign);
+}
+#define DOT_LOW(x)  dot_number((x)&0xffffu)
+#define DOT_HIGH(x) dot_number((x) >> 16)
+#else
+#define DOT_LOW(x)  as_float((x) << 16)
+#define DOT_HIGH(x) as_float((x)&0xffff0000u)
+#endif
+#endif
+
+/* Whether an operand is pairs in memory. */
+#define DOT_OF_PAIRS (DOT == DOT_MMA_PAIRS || DOT == DOT_MMA_PAIRS_F16)
+
+#if DOT == DOT_FMA || DOT == DOT_ROUNDED_TF32 || DOT == DOT_MMA_TF32 || DOT == DOT_ROUNDED_F16 ||  \
+    DOT_OF_PAIRS
 #define DOT_TERMS 1
 #define dot_part  float
 #define dot_parts floatw
 #define DOT_LOAD  YKI_PASTE(vload, W)
 /* c + a * b: for floats c and parts b, lane by lane, and one part a. */
 #define DOT_ADD(a, b, c) YKI_FMA((floatw)(a), b, c)
+#if DOT == DOT_ROUNDED_F16
+#define DOT_PAIR(n, first, second) dot_half_pair(first, second) /* one at a time */
+#endif
 #else
 #define DOT_TERMS 2
 #define dot_part  uint

@@ -48,7 +48,7 @@
 #if SUMS
 #include "sum_columns.cl"
 /* Where A is pairs, its floats come in the place of a bias, which such a product has not. */
-#define SUMS_OF (DOT == DOT_MMA_PAIRS ? more : A)
+#define SUMS_OF (DOT_OF_PAIRS ? more : A)
 #define SUMS_DOWN 4 /* of every tile, which all have the same bits */
 /* Columns of 4 at a time: those of the tile, or as many as the group has items for. */
 #define SUMS_ACROSS (TILE_ITEMS / SUMS_DOWN < TM / 4 ? TILE_ITEMS / SUMS_DOWN : TM / 4)
@@ -152,7 +152,7 @@ yki_gemm_tiled(__global const float *A, __global const float *B, __global float 
             sum_columns((__local float4 *)tile_a, tile_item, SUMS_ACROSS, SUMS_DOWN, SUMS_OF, terms, m,
                         (int)get_group_id(1) * TM + c, sums);
 #endif
-#if DOT == DOT_MMA_PAIRS
+#if DOT_OF_PAIRS
     k = (k + 7) / 8 * 4; /* words, of which the last may have zeros */
 #endif
     for (int zp = (int)get_group_id(2); zp < zs * parts;

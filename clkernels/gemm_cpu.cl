@@ -18,8 +18,9 @@
  * columns, which do not fill a tile, are always packed, so nothing is read beyond an
  * operand's end. Groups share nothing, so all is one launch.
  *
- * With -DDOT a step of k is a part of two terms in bfloat16 (dot.cl). Operands are floats in
- * memory all the same, and become parts when they are packed, which then all are.
+ * With -DDOT a step of k is a part of two terms in bfloat16, or one term that is rounded to half
+ * (dot.cl). Operands are floats in memory all the same, and become parts when they are packed, which
+ * then all are.
  *
  * Every element is one chain of multiply-adds over k from 0, which waits in C between
  * pieces. So its bits do not depend on its position, the tile or the batch.
@@ -342,7 +343,21 @@ void transpose_some(__global const float *from, long from_step, int rows, __glob
     transpose_block(from, from_step, rows, to, to_step);
 }
 
+#if DOT_TERMS == 1
 #if DOT == DOT_FMA
+#define ROUND_PACKED(x, count)
+#else
+#define ROUND_PACKED round_packed
+void round_packed(__global float *x, int count)
+{
+    int i = 0;
+
+    for (; i + W <= count; i += W)
+        storew(YKI_PASTE(dot_f16_, W)(loadw(0, x + i)), 0, x + i);
+    for (; i < count; i++)
+        x[i] = dot_f16_1(x[i]);
+}
+#endif
 /* pack_a, pack_b: to[q][i] = X[i][q] for q < ks, with WIDTH values of i in a row. `used` of them
  * exist; the others are 0. X has strides x_i and x_q. With x_q 1 and a WIDTH that is no multiple
  * of W, up to W - 1 elements beyond the last row are overwritten. `turned` is not used. */
@@ -355,6 +370,7 @@ void transpose_some(__global const float *from, long from_step, int rows, __glob
         if (x_i == 1 && used == WIDTH) {                                                      \
             for (; done < ks; done++)                                                         \
                 copy_##name(x + done * x_q, to + done * WIDTH);                               \
+            ROUND_PACKED(to, ks *WIDTH);                                                      \
             return;                                                                           \
         }                                                                                     \
         if (x_q == 1)                                                                         \
@@ -370,6 +386,7 @@ void transpose_some(__global const float *from, long from_step, int rows, __glob
         for (int q = done; q < ks; q++)                                                       \
             for (int i = 0; i < WIDTH; i++)                                                   \
                 to[q * WIDTH + i] = i < used ? x[i * x_i + q * x_q] : 0.f;                    \
+        ROUND_PACKED(to, ks *WIDTH);                                                          \
     }
 /* A row of the packed form, where it can be copied: MR numbers, or NR. */
 void copy_pack_a(__global const float *from, __global float *to)
@@ -494,7 +511,7 @@ void sum_rows(__global const float *A, __global float *sums, int a_m, int a_k, i
     }
 }
 
-#if DOT == DOT_FMA
+#if DOT_TERMS == 1
 #define TURNED      0
 #define IN_PLACE(x) (x)
 #else
@@ -515,7 +532,7 @@ void product(__global const float *A, __global const float *B, __global float *C
     int row_end = min((int)((long)tiles * (gy + 1) / ny) * MR, m);
     int col_begin = (int)((long)panels * gx / nx) * NR;
     int col_end = min((int)((long)panels * (gx + 1) / nx) * NR, n);
-    /* Parts of more than one term exist only in packed form. */
+    /* What is rounded exists only in packed form. */
     bool all_a = DOT != DOT_FMA || flags & FLAG_PACK_A;
     bool all_b = DOT != DOT_FMA || flags & FLAG_PACK_B;
     int kp = kc / DOT_TERMS;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pairs.cl - a matrix of floats as pairs of bfloat16, for products that read it often (gemm.cl with
- * DOT_MMA_PAIRS): half the bytes, and every row's terms are adjacent, as a matrix unit takes them.
+ * pairs.cl - a matrix of floats as pairs of bfloat16 or half, for products that read it often (gemm.cl
+ * with DOT_MMA_PAIRS or DOT_MMA_PAIRS_F16): half the bytes, and every row's terms are adjacent, as a
+ * matrix unit takes them.
  *
  * Row r of the result has `words` words, a multiple of 4: word w has terms 2 w and 2 w + 1, the earlier
  * one in the low half. Terms from k on are 0. An item writes 4 words of a row.
  */
+#ifndef DOT
 #define DOT DOT_ROUNDED
-#define W   4
+#endif
+#define W 4
 #include "dot.cl"
 #ifndef WG
 #define WG 256

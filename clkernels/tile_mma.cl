@@ -4,7 +4,7 @@
  * that includes tile.cl includes this behind it, if it may be compiled for such a unit.
  *
  * An instruction multiplies 16 rows by 8 columns and 8 parts of the sum; a part is a term of TF32, or
- * two of bfloat16 that follow one another. 32 items, a warp, execute it together: item l, with
+ * two of bfloat16 or half that follow one another. 32 items, a warp, execute it together: item l, with
  * g = l / 4 and t = l % 4, gives
  *
  *     a0, a1, a2, a3   row g, row g + 8 of part t, and the same rows of part t + 4
@@ -116,8 +116,8 @@ tile_dot(__local const uint *warp, int row, int column, float sum)
 #if DOT == DOT_MMA_TF32
         sum += as_float(a) * as_float(b);
 #else
-        sum += as_float(a << 16) * as_float(b << 16);
-        sum += as_float(a & 0xffff0000u) * as_float(b & 0xffff0000u);
+        sum += DOT_LOW(a) * DOT_LOW(b);
+        sum += DOT_HIGH(a) * DOT_HIGH(b);
 #endif
     }
     return sum;

@@ -173,6 +173,7 @@ typedef struct yoke_device_info {
     uint64_t quota;          /* bytes that this logical device may use; 0: no limit but memory */
     char bf16[32];           /* its unit for products of bfloat16, "avx512-bf16"; "": it has none */
     char tf32[32];           /* the same of TF32, "mma-tf32" */
+    char f16[32];            /* the same of half, "mma-f16" */
 } yoke_device_info;
 
 typedef struct yoke_memory_usage {
@@ -188,7 +189,7 @@ YOKE_API size_t yoke_context_device_count(const yoke_context *context);
 YOKE_API yoke_device *yoke_context_get_device(yoke_context *context, size_t index);
 
 /* Describes a device. The first call for a device may compile and run small kernels (fp16, bf16,
- * tf32). */
+ * tf32, f16). */
 YOKE_API yoke_status yoke_device_get_info_sized(yoke_device *device, yoke_device_info *info,
                                                 size_t size);
 static inline yoke_status

@@ -109,6 +109,7 @@ print_json(const listing *list)
         yki_tool_json_bool(&json, "fp64", info->fp64);
         yki_tool_json_string(&json, "bf16", info->bf16);
         yki_tool_json_string(&json, "tf32", info->tf32);
+        yki_tool_json_string(&json, "f16", info->f16);
         yki_tool_json_open_array(&json, "partition");
         for (size_t k = 0; k < PARTITION_COUNT; k++)
             if (info->partition & partitions[k].bit)
@@ -236,6 +237,7 @@ print_block(const yoke_device_info *info)
     property("fp64", info->fp64 ? "yes" : "no");
     property("bf16", info->bf16[0] ? info->bf16 : "no unit");
     property("tf32", info->tf32[0] ? info->tf32 : "no unit");
+    property("f16", info->f16[0] ? info->f16 : "no unit");
     printf("  %-19s", "partition");
     for (size_t k = 0; k < PARTITION_COUNT; k++)
         if (info->partition & partitions[k].bit)

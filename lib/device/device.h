@@ -47,8 +47,18 @@ typedef enum yki_dot_unit {
     YKI_DOT_ROUNDED_TF32, /* operands are rounded to TF32, and multiplied as float32 */
     YKI_DOT_MMA_BF16,     /* matrices of bfloat16, by 32 work-items of a group */
     YKI_DOT_MMA_TF32,     /* matrices of TF32 */
-    YKI_DOT_MMA_PAIRS /* no unit of its own: the first, of operands that are bfloat16 in memory */
+    YKI_DOT_MMA_PAIRS, /* no unit of its own: the first, of operands that are bfloat16 in memory */
+    YKI_DOT_ROUNDED_F16,  /* operands are rounded to halves, and multiplied as float32 */
+    YKI_DOT_MMA_F16,      /* matrices of halves */
+    YKI_DOT_MMA_PAIRS_F16 /* no unit of its own: of operands that are halves in memory */
 } yki_dot_unit;
+
+/* Returns whether it multiplies matrices. */
+static inline bool
+yki_dot_of_matrices(yki_dot_unit unit)
+{
+    return (unit >= YKI_DOT_MMA_BF16 && unit <= YKI_DOT_MMA_PAIRS) || unit >= YKI_DOT_MMA_F16;
+}
 
 /* The properties of a device that solvers and the planner need. */
 typedef struct yki_device_traits {
@@ -73,13 +83,13 @@ typedef struct yki_device_traits {
     uint32_t
         loop_limit; /* iterations, over all its loops, after which a work-item ends; 0: no limit */
     yoke_device_type type;
-    yki_dot_unit bf16, tf32; /* what multiplies bfloat16, and TF32 */
+    yki_dot_unit bf16, tf32, f16; /* what multiplies bfloat16, TF32, and half */
     bool copies_ahead; /* it copies to local memory beside what items compute (tile_ahead.cl) */
     bool canonical;    /* never of a device: what canonical plans tell solvers (op/recipe.h) */
 } yki_device_traits;
 /* Lends the traits. Compiles nothing and cannot fail. `direct_host`, `loop_limit`, `bf16`,
- * `tf32` and `copies_ahead` are found by trial when a device is first selected; until then they are
- * false, 0 and YKI_DOT_FMA. */
+ * `tf32`, `f16` and `copies_ahead` are found by trial when a device is first selected; until then
+ * they are false, 0 and YKI_DOT_FMA. */
 const yki_device_traits *yki_device_get_traits(const yoke_device *device);
 /* Returns what people call a unit: "avx512-bf16". */
 const char *yki_dot_unit_name(yki_dot_unit unit);
@@ -100,6 +110,12 @@ static inline bool
 yki_has_tf32(const yki_device_traits *traits)
 {
     return traits->tf32 == YKI_DOT_MMA_TF32;
+}
+/* Returns whether the device has a unit for half. */
+static inline bool
+yki_has_f16(const yki_device_traits *traits)
+{
+    return traits->f16 == YKI_DOT_MMA_F16;
 }
 /* Writes what measured times depend on as one line, cut to `size`: "name; driver; platform; 2
  * units x 16". */

@@ -23,8 +23,9 @@ enum { ROWS = 128, COLUMNS = 64, TERMS = 52, TILE_ITEMS = 128, TILE_LOCAL = 3276
 const char *
 yki_dot_unit_name(yki_dot_unit unit)
 {
-    static const char *const names[] = {"fma",      "rounded",  "avx512-bf16", "rounded-tf32",
-                                        "mma-bf16", "mma-tf32", "mma-pairs"};
+    static const char *const names[] = {"fma",      "rounded",      "avx512-bf16", "rounded-tf32",
+                                        "mma-bf16", "mma-tf32",     "mma-pairs",   "rounded-f16",
+                                        "mma-f16",  "mma-pairs-f16"};
 
     return names[unit];
 }
@@ -230,6 +231,8 @@ try_ahead(yki_root *root, cl_context cl, cl_command_queue queue)
         found = try_unit(root, cl, queue, YKI_DOT_MMA_BF16, 2);
     if (found == GOOD && root->traits.tf32 == YKI_DOT_MMA_TF32)
         found = try_unit(root, cl, queue, YKI_DOT_MMA_TF32, 2);
+    if (found == GOOD && root->traits.f16 == YKI_DOT_MMA_F16)
+        found = try_unit(root, cl, queue, YKI_DOT_MMA_F16, 2);
     root->traits.copies_ahead = found == GOOD;
     return found;
 }
@@ -238,10 +241,11 @@ bool
 yki_dot_probe(yki_root *root, cl_context cl, cl_command_queue queue)
 {
     const yki_dot_unit candidate = yki_dot_candidate(root);
-    outcome bf16, tf32, ahead;
+    outcome bf16, tf32, f16, ahead;
 
     root->traits.bf16 = YKI_DOT_ROUNDED;
     root->traits.tf32 = YKI_DOT_ROUNDED_TF32;
+    root->traits.f16 = YKI_DOT_ROUNDED_F16;
     if (candidate == YKI_DOT_ROUNDED)
         return true;
     bf16 = try_unit(root, cl, queue, candidate, 0);
@@ -252,6 +256,9 @@ yki_dot_probe(yki_root *root, cl_context cl, cl_command_queue queue)
     tf32 = try_unit(root, cl, queue, YKI_DOT_MMA_TF32, 0);
     if (tf32 == GOOD)
         root->traits.tf32 = YKI_DOT_MMA_TF32;
+    f16 = try_unit(root, cl, queue, YKI_DOT_MMA_F16, 0);
+    if (f16 == GOOD)
+        root->traits.f16 = YKI_DOT_MMA_F16;
     ahead = try_ahead(root, cl, queue);
-    return bf16 != WRONG && tf32 != WRONG && ahead != WRONG;
+    return bf16 != WRONG && tf32 != WRONG && f16 != WRONG && ahead != WRONG;
 }

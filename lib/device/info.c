@@ -585,7 +585,7 @@ try_iterations(cl_context cl, cl_command_queue queue, cl_program program, uint32
 
 /* What a trial found, as the cache keeps it. */
 typedef struct findings {
-    uint32_t direct, limit, bf16, tf32, copies_ahead, gates;
+    uint32_t direct, limit, bf16, tf32, f16, copies_ahead, gates;
 } findings;
 
 /* Hashes all that the findings may depend on. */
@@ -633,6 +633,7 @@ load_findings(yki_root *root, const char *key)
         root->traits.loop_limit = kept->limit;
         root->traits.bf16 = (yki_dot_unit)kept->bf16;
         root->traits.tf32 = (yki_dot_unit)kept->tf32;
+        root->traits.f16 = (yki_dot_unit)kept->f16;
         root->traits.copies_ahead = kept->copies_ahead;
         root->traits.gates = kept->gates;
     }
@@ -663,7 +664,7 @@ probe(yki_root *root, cl_context cl, bool gates, const char *key)
         if (root->context->cache_dir && counted && root->traits.direct_host == host && settled)
             yki_cache_store(root->context, key,
                             &(findings){root->traits.direct_host, root->traits.loop_limit,
-                                        root->traits.bf16, root->traits.tf32,
+                                        root->traits.bf16, root->traits.tf32, root->traits.f16,
                                         root->traits.copies_ahead, root->traits.gates},
                             sizeof(findings));
         clReleaseProgram(program);
@@ -731,6 +732,8 @@ yoke_device_get_info_sized(yoke_device *device, yoke_device_info *info, size_t s
         snprintf(result.bf16, sizeof result.bf16, "%s", yki_dot_unit_name(root->traits.bf16));
     if (yki_has_tf32(&root->traits))
         snprintf(result.tf32, sizeof result.tf32, "%s", yki_dot_unit_name(root->traits.tf32));
+    if (yki_has_f16(&root->traits))
+        snprintf(result.f16, sizeof result.f16, "%s", yki_dot_unit_name(root->traits.f16));
     memcpy(info, &result, YKI_MIN(size, sizeof result));
     return YOKE_OK;
 }

@@ -247,9 +247,9 @@ const char *yki_cl_error_name(cl_int error);
  * device that cannot be used gives YOKE_ERROR_NO_DEVICE with the reason. */
 yoke_status yki_root_query(cl_platform_id platform, const char *platform_name, cl_device_id id,
                            yki_root *root);
-/* Finds traits.direct_host, loop_limit, bf16 and tf32 by trial, once; they stay as they are if the
- * trial is impossible. It compiles, runs kernels and waits, or finds in the cache what an earlier
- * trial found. It takes probe_lock. */
+/* Finds traits.direct_host, loop_limit, bf16, tf32 and f16 by trial, once; they stay as they are if
+ * the trial is impossible. It compiles, runs kernels and waits, or finds in the cache what an
+ * earlier trial found. It takes probe_lock. */
 void yki_root_probe(yki_root *root);
 
 /* ---- dot units (dot.c) ---- */
@@ -257,9 +257,9 @@ void yki_root_probe(yki_root *root);
 /* Returns the unit that the device may have for bfloat16: what its processor has, if the driver
  * compiles for that; of a GPU, what its compiler may take. */
 yki_dot_unit yki_dot_candidate(const yki_root *root);
-/* Tries it, and of a GPU that for TF32, and sets traits.bf16 and tf32: the unit, or what rounds in
- * its place. Returns whether another trial would find the same, which is false where a unit was
- * compiled and did not work. */
+/* Tries it, and of a GPU those for TF32 and half, and sets traits.bf16, tf32 and f16: the unit, or
+ * what rounds in its place. Returns whether another trial would find the same, which is false where
+ * a unit was compiled and did not work. */
 bool yki_dot_probe(yki_root *root, cl_context cl, cl_command_queue queue);
 
 /* ---- gate.c ---- */

@@ -529,11 +529,15 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(linear_loss_rounded)                                                                         \
     X(linear_loss_tf32)                                                                            \
     X(linear_loss_rounded_tf32)                                                                    \
+    X(linear_loss_f16)                                                                             \
+    X(linear_loss_rounded_f16)                                                                     \
     X(linear_loss_grad)                                                                            \
     X(linear_loss_grad_bf16)                                                                       \
     X(linear_loss_grad_rounded)                                                                    \
     X(linear_loss_grad_tf32)                                                                       \
     X(linear_loss_grad_rounded_tf32)                                                               \
+    X(linear_loss_grad_f16)                                                                        \
+    X(linear_loss_grad_rounded_f16)                                                                \
     X(merge)                                                                                       \
     X(batch_sum_groups)                                                                            \
     X(batch_sum)                                                                                   \
@@ -607,12 +611,18 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(conv_plain_tf32)                                                                             \
     X(conv_plain_grad_input_tf32)                                                                  \
     X(conv_plain_grad_weight_tf32)                                                                 \
+    X(conv_plain_f16)                                                                              \
+    X(conv_plain_grad_input_f16)                                                                   \
+    X(conv_plain_grad_weight_f16)                                                                  \
     X(conv_plain_rounded)                                                                          \
     X(conv_plain_grad_input_rounded)                                                               \
     X(conv_plain_grad_weight_rounded)                                                              \
     X(conv_plain_rounded_tf32)                                                                     \
     X(conv_plain_grad_input_rounded_tf32)                                                          \
     X(conv_plain_grad_weight_rounded_tf32)                                                         \
+    X(conv_plain_rounded_f16)                                                                      \
+    X(conv_plain_grad_input_rounded_f16)                                                           \
+    X(conv_plain_grad_weight_rounded_f16)                                                          \
     X(reduce_bias_groups)                                                                          \
     X(reduce_bias)                                                                                 \
     X(gemv)                                                                                        \
@@ -620,15 +630,20 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(gemm_cpu)                                                                                    \
     X(gemm_cpu_bf16)                                                                               \
     X(gemm_cpu_rounded)                                                                            \
+    X(gemm_cpu_rounded_f16)                                                                        \
     X(gemm_cpu_pair)                                                                               \
     X(gemm_cpu_pair_bf16)                                                                          \
     X(gemm_cpu_pair_rounded)                                                                       \
+    X(gemm_cpu_pair_rounded_f16)                                                                   \
     X(gemm_tiled)                                                                                  \
     X(gemm_pairs_bf16)                                                                             \
+    X(gemm_pairs_f16)                                                                              \
     X(gemm_tiled_bf16)                                                                             \
     X(gemm_tiled_tf32)                                                                             \
+    X(gemm_tiled_f16)                                                                              \
     X(gemm_tiled_rounded)                                                                          \
     X(gemm_tiled_rounded_tf32)                                                                     \
+    X(gemm_tiled_rounded_f16)                                                                      \
     X(gemm_clblast)                                                                                \
     X(sum_rows)                                                                                    \
     X(maxpool2d_2x2)                                                                               \

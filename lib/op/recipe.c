@@ -248,7 +248,8 @@ yki_rounds(const yki_device_traits *traits, int64_t terms)
 const char *
 yki_ahead_option(const yki_device_traits *traits, yki_dot_unit unit, int64_t terms)
 {
-    if (!traits->copies_ahead || unit == YKI_DOT_ROUNDED || unit == YKI_DOT_ROUNDED_TF32)
+    if (!traits->copies_ahead || unit == YKI_DOT_ROUNDED || unit == YKI_DOT_ROUNDED_TF32 ||
+        unit == YKI_DOT_ROUNDED_F16)
         return "";
     return yki_rounds(traits, terms) == 3 ? " -DTILE_ROUNDS=3" : " -DTILE_ROUNDS=2";
 }
@@ -436,6 +437,8 @@ emit(const yki_solver *solver, const yki_problem *problem, const yki_device_trai
         unit = solver->emulates ? YKI_DOT_ROUNDED : traits->bf16;
     else if (solver->numerical_class == YKI_CLASS_TF32)
         unit = solver->emulates ? YKI_DOT_ROUNDED_TF32 : traits->tf32;
+    else if (solver->numerical_class == YKI_CLASS_F16)
+        unit = solver->emulates ? YKI_DOT_ROUNDED_F16 : traits->f16;
     return solver->emit_by ? solver->emit_by(problem, traits, unit, tuning, recipe)
                            : solver->emit(problem, traits, tuning, recipe);
 }

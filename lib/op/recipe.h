@@ -74,20 +74,21 @@ typedef struct yki_operand {
 
 /* Numerical classes, the most exact first. All devices of a team use one class for a node. In the
  * class of Winograd the kernel decides about the arithmetic: F(4x4, 3x3) or F(3x3, 5x5). In those
- * of bfloat16 and TF32 the operands of products are rounded to it, and summed in float32. They are
- * only for nodes whose precision allows it. */
+ * of bfloat16, TF32 and half the operands of products are rounded to it, and summed in float32.
+ * They are only for nodes whose precision allows it. */
 typedef enum yki_class {
     YKI_CLASS_DIRECT = 0,
     YKI_CLASS_WINOGRAD4 = 1,
     YKI_CLASS_BF16 = 2,
-    YKI_CLASS_TF32 = 3
+    YKI_CLASS_TF32 = 3,
+    YKI_CLASS_F16 = 4
 } yki_class;
-enum { YKI_CLASSES = 4 };
+enum { YKI_CLASSES = 5 };
 /* Returns whether the operands of products are rounded. */
 static inline bool
 yki_class_rounds(yki_class numerical_class)
 {
-    return numerical_class == YKI_CLASS_BF16 || numerical_class == YKI_CLASS_TF32;
+    return numerical_class >= YKI_CLASS_BF16;
 }
 
 typedef struct yki_problem {

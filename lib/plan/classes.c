@@ -23,7 +23,8 @@
 const char *
 yki_class_name(yki_class numerical_class)
 {
-    static const char *const names[YKI_CLASSES] = {"direct", "Winograd", "bfloat16", "TF32"};
+    static const char *const names[YKI_CLASSES] = {"direct", "Winograd", "bfloat16", "TF32",
+                                                   "half"};
 
     return names[numerical_class];
 }

@@ -509,7 +509,7 @@ ask(yki_choice *choice)
 {
     enum {
         DIRECT = 1u << YKI_CLASS_DIRECT,
-        ROUNDS = 1u << YKI_CLASS_BF16 | 1u << YKI_CLASS_TF32,
+        ROUNDS = 1u << YKI_CLASS_BF16 | 1u << YKI_CLASS_TF32 | 1u << YKI_CLASS_F16,
         EXACT = ((1u << YKI_CLASSES) - 1) & ~ROUNDS
     };
     yki_plan *plan = choice->plan;

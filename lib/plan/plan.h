@@ -647,9 +647,9 @@ void yki_plan_slots(const yki_plan *plan, const yki_task *task, yki_buffer *slot
 
 /* ---- precision (precision.c) ---- */
 
-/* Fails unless `text` is a precision: a kind (f32, tf32 or bf16), or a list of PATTERN=KIND, where
- * the first pattern that matches a node's name counts, and a kind alone is that of all other nodes.
- * Each pattern must match a node of the graph. NULL is fine. */
+/* Fails unless `text` is a precision: a kind (f32, tf32, bf16 or f16), or a list of PATTERN=KIND,
+ * where the first pattern that matches a node's name counts, and a kind alone is that of all other
+ * nodes. Each pattern must match a node of the graph. NULL is fine. */
 yoke_status yki_precision_check(const char *text, const yoke_graph *graph);
 /* The text, or that of the default instead of NULL. */
 const char *yki_precision_text(const char *text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * precision.c - in what the products of a plan are computed, node by node: reads the
- * text that users give. `f32` allows the solvers that do not round operands; `tf32` and
- * `bf16` allow those that round to it as well, and the planner takes whichever is faster.
+ * text that users give. `f32` allows the solvers that do not round operands; `tf32`, `bf16`
+ * and `f16` allow those that round to it as well, and the planner takes whichever is faster.
  */
 #include <fnmatch.h>
 #include <string.h>
@@ -21,7 +21,10 @@ typedef struct item {
 static const struct {
     const char *word;
     yki_class rounds;
-} kinds[] = {{"f32", YKI_CLASS_DIRECT}, {"tf32", YKI_CLASS_TF32}, {"bf16", YKI_CLASS_BF16}};
+} kinds[] = {{"f32", YKI_CLASS_DIRECT},
+             {"tf32", YKI_CLASS_TF32},
+             {"bf16", YKI_CLASS_BF16},
+             {"f16", YKI_CLASS_F16}};
 
 static bool
 is_word(const char *text, size_t length, const char *word)
@@ -54,7 +57,7 @@ read_item(const char **at, item *found)
     if (i == YKI_COUNT(kinds))
         return yki_fail(
             YOKE_ERROR_INVALID_ARGUMENT,
-            "precision \"%.*s\"; must be f32, tf32 or bf16, or a list such as head=f32,bf16",
+            "precision \"%.*s\"; must be f32, tf32, bf16 or f16, or a list such as head=f32,bf16",
             (int)YKI_MIN(length, 64u), kind);
     found->rounds = kinds[i].rounds;
     *at = kind[length] == ',' ? kind + length + 1 : NULL;

@@ -109,6 +109,17 @@ tell_member(const yki_crew *crew, size_t k, const yki_teller *to)
                  nodes);
 }
 
+/* The name of a device's unit for a class; "": it has none. */
+static const char *
+unit_for(const yki_device_traits *traits, yki_class rounds)
+{
+    if (rounds == YKI_CLASS_BF16 && yki_has_bf16(traits))
+        return yki_dot_unit_name(traits->bf16);
+    if (rounds == YKI_CLASS_TF32 && yki_has_tf32(traits))
+        return yki_dot_unit_name(traits->tf32);
+    return rounds == YKI_CLASS_F16 && yki_has_f16(traits) ? yki_dot_unit_name(traits->f16) : "";
+}
+
 /* Tells how many products a device multiplies in `rounds`, where that was asked for. */
 static void
 tell_precision(const yki_crew *crew, size_t k, yki_class rounds, const yki_teller *to)
@@ -117,7 +128,7 @@ tell_precision(const yki_crew *crew, size_t k, yki_class rounds, const yki_telle
     const yoke_device *device = yoke_team_get_device(crew->team, k);
     const yki_device_traits *traits = yki_device_get_traits(device);
     const yki_plan *plan = r->training ? r->training : r->evaluation;
-    const char *by = "", *unit = "";
+    const char *by = "", *unit;
     size_t products = 0, asked = 0, rounded = 0;
 
     for (size_t t = 0; plan && t < plan->task_count; t++)
@@ -128,11 +139,13 @@ tell_precision(const yki_crew *crew, size_t k, yki_class rounds, const yki_telle
         }
     if (!r->precision || !plan || asked == 0)
         return;
-    if (rounds == YKI_CLASS_BF16 ? !yki_has_bf16(traits) : !yki_has_tf32(traits))
+    unit = unit_for(traits, rounds);
+    if (!unit[0])
         by = "; it has no unit for that";
     else if (rounded > 0)
-        by = ", by ",
-        unit = yki_dot_unit_name(rounds == YKI_CLASS_BF16 ? traits->bf16 : traits->tf32);
+        by = ", by ";
+    else
+        unit = "";
     yki_tell(to, "precision %s: %s does %zu of %zu products in %s%s%s", r->precision,
              yki_device_id(device), rounded, products, yki_class_name(rounds), by, unit);
 }
@@ -152,11 +165,11 @@ yki_crew_explain_classes(const yki_crew *crew, const yki_teller *to)
             counts[crew->classes[i] - 1]++;
     yki_tell(to,
              "numerical classes, the same on every device: %zu nodes %s, %zu %s, %zu %s, "
-             "%zu %s",
+             "%zu %s, %zu %s",
              counts[YKI_CLASS_DIRECT], yki_class_name(YKI_CLASS_DIRECT),
              counts[YKI_CLASS_WINOGRAD4], yki_class_name(YKI_CLASS_WINOGRAD4),
              counts[YKI_CLASS_BF16], yki_class_name(YKI_CLASS_BF16), counts[YKI_CLASS_TF32],
-             yki_class_name(YKI_CLASS_TF32));
+             yki_class_name(YKI_CLASS_TF32), counts[YKI_CLASS_F16], yki_class_name(YKI_CLASS_F16));
     for (size_t k = 0; k < crew->count; k++)
         tell_member(crew, k, to);
 }

@@ -209,6 +209,7 @@ START_TEST(a_unit_that_miscomputes_is_refused)
         return;
     ck_assert_int_eq(traits->bf16, YKI_DOT_ROUNDED);
     ck_assert_int_eq(traits->tf32, YKI_DOT_ROUNDED_TF32);
+    ck_assert_int_eq(traits->f16, YKI_DOT_ROUNDED_F16);
     ck_assert(!traits->copies_ahead);
     ck_assert_uint_eq(
         scratch_log_count(YOKE_LOG_INFO, "as it should; products are made without it") > 0,
@@ -216,6 +217,7 @@ START_TEST(a_unit_that_miscomputes_is_refused)
     ASSERT_OK(yoke_device_get_info(first_device(), &info));
     ck_assert_str_eq(info.bf16, "");
     ck_assert_str_eq(info.tf32, "");
+    ck_assert_str_eq(info.f16, "");
 }
 END_TEST
 

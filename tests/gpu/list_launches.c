@@ -140,6 +140,7 @@ add_units(yoke_device *device, bool units)
         return;
     device->traits.bf16 = YKI_DOT_MMA_BF16;
     device->traits.tf32 = YKI_DOT_MMA_TF32;
+    device->traits.f16 = YKI_DOT_MMA_F16;
 }
 
 /* Makes a trainer, trains some steps, and logs one more. argv: MODEL BATCH PRECISION LOG. */

@@ -246,6 +246,12 @@ mutant 'bfloat16 cut off' clkernels/dot.cl \
     ' + 0x7fffu + (bits >> 16 & 1u)' '' tests/op/check_bf16
 mutant 'ties of bfloat16 go up' clkernels/dot.cl \
     '0x7fffu + (bits >> 16 & 1u)' '0x8000u' tests/op/check_bf16
+mutant 'halves are cut off' clkernels/dot.cl \
+    'size + 0xfffu + (bits >> 13 & 1u)' 'size' tests/op/check_bf16
+mutant 'small halves are 0' clkernels/dot.cl 'size < 0x38800000u ? low : high' \
+    'size < 0x38800000u ? 0u : high' tests/op/check_bf16
+mutant 'a half is never infinite' clkernels/dot.cl 'up > 0x477fe000u ?' 'up > 0x7f800000u ?' \
+    tests/op/check_bf16
 mutant 'NaN is not of bfloat16' clkernels/dot.cl \
     '(bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : up' 'up' tests/op/check_bf16
 mutant 'last term counts twice' clkernels/gemm_cpu.cl \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_bf16.c - products of numbers rounded to bfloat16 or TF32: the emulation and, where a device
- * has it, the unit. check_matmul.c and check_loss.c hold the unit to the oracles as well.
+ * check_bf16.c - products of numbers rounded to bfloat16, TF32 or half: the emulation and, where a
+ * device has it, the unit. check_matmul.c and check_loss.c hold the unit to the oracles as well.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -67,14 +67,15 @@ product(bool ta, bool tb, int64_t m, int64_t n, int64_t k, yoke_node **y)
 /* Operands of both orders: vectors, which are copied ahead, and such that have none. */
 START_TEST(units_match_oracle)
 {
-    static const char *const units[] = {"tiled-bf16", "tiled-tf32"};
+    static const char *const units[] = {"tiled-bf16", "tiled-tf32", "tiled-f16"};
     const bool odd = _i & 4;
     yoke_node *y;
     yoke_graph *g;
 
     SKIP_ON_SIMULATOR;
     /* Each form of each operand is among the rest, by one unit or the other. */
-    if (getenv("YOKE_TEST_QUICK") && _i != 0 && _i != 3 && _i != 8 + 5 && _i != 8 + 6)
+    if (getenv("YOKE_TEST_QUICK") && _i != 0 && _i != 3 && _i != 8 + 5 && _i != 8 + 6 &&
+        _i != 16 + 3)
         return;
     g = product(_i & 1, _i & 2, odd ? 39 : 40, odd ? 23 : 24, odd ? 67 : 68, &y);
     op_check_graph(
@@ -90,11 +91,14 @@ START_TEST(pairs_match_oracle)
     yoke_graph *g;
 
     SKIP_ON_SIMULATOR;
-    if (getenv("YOKE_TEST_QUICK") && _i != 3 && _i != 6) /* the three kernels of pairs.cl */
+    /* The three kernels of pairs.cl, and one with halves. */
+    if (getenv("YOKE_TEST_QUICK") && _i != 3 && _i != 6 && _i != 8)
         return;
     g = product(_i & 1, _i & 2, odd ? 131 : 128, odd ? 129 : 132, odd ? 1021 : 1024, &y);
-    op_check_graph(
-        g, y, &(op_check_options){.only = "pairs-bf16", .no_gradient = true, .plain_units = true});
+    op_check_graph(g, y,
+                   &(op_check_options){.only = _i < 8 ? "pairs-bf16" : "pairs-f16",
+                                       .no_gradient = true,
+                                       .plain_units = true});
 }
 END_TEST
 
@@ -149,7 +153,7 @@ END_TEST
 
 /* ---- rounding ---- */
 
-enum { COUNT = 19, NANS = 2, ALL = COUNT + NANS, SIDE = 2 * ALL, TERMS = 65 };
+enum { COUNT = 28, NANS = 2, ALL = COUNT + NANS, SIDE = 2 * ALL, TERMS = 65 };
 
 static const float numbers[COUNT] = {1.0f,
                                      -0.0f,
@@ -169,6 +173,15 @@ static const float numbers[COUNT] = {1.0f,
                                      0x1p-126f,
                                      0x1p-130f /* a unit may take it for 0 */,
                                      0x1.ffffp-2f,
+                                     65519.99f,
+                                     -65520.0f /* a half becomes infinite */,
+                                     0x1.ffep-15f /* a tie of halves below 2^-14: up */,
+                                     0x1p-24f,
+                                     -0x1p-25f /* a tie: down to 0 */,
+                                     0x1.000002p-25f /* just above it */,
+                                     0x1.8p-24f /* up to even */,
+                                     0x1.4p-23f /* down to even */,
+                                     -0x1.fp-26f,
                                      3.1415926f};
 
 /* Rounded by an addition alone these would become -0 and infinity. */
@@ -230,8 +243,7 @@ check_rounding(const yki_solver *solver, const yki_device_traits *traits, bool t
     ASSERT_OK(yki_buffer_get(buffers[2], 0, sizeof sums, sums));
     for (int i = 0; i < SIDE * SIDE; i++) {
         float number = number_at((left ? i / SIDE : i % SIDE) % ALL), got = sums[i];
-        float wanted = (float)(solver->numerical_class == YKI_CLASS_TF32 ? op_tf32((double)number)
-                                                                         : op_bf16((double)number));
+        float wanted = (float)op_rounded((double)number, solver->numerical_class);
         bool tiny = fabsf(wanted) < 0x1p-126f && got == 0;
 
         if (isnan(number))
@@ -275,8 +287,8 @@ test_suite(void)
     tcase_add_test(tcase, rounded_loss_matches_oracle);
     tcase_add_loop_test(tcase, rounded_convolutions_match_oracle, 0, 3);
     tcase = test_case(suite, "units");
-    tcase_add_loop_test(tcase, units_match_oracle, 0, 16);
-    tcase_add_loop_test(tcase, pairs_match_oracle, 0, 8);
+    tcase_add_loop_test(tcase, units_match_oracle, 0, 24);
+    tcase_add_loop_test(tcase, pairs_match_oracle, 0, 16);
     tcase = test_case(suite, "rounding");
     tcase_add_checked_fixture(tcase, open_device, close_device);
     tcase_add_test(tcase, operands_are_rounded_to_nearest);

@@ -310,12 +310,13 @@ check_summed(const int64_t *size, float *dy, float *x)
 
 /* Of the solvers with these in their names the first is taken. All see the same numbers. */
 static const char *const tiled_solvers[] = {"gemm-tiled", "tiled-rounded", "tiled-rounded-tf32",
-                                            "tiled-bf16", "tiled-tf32"};
+                                            "tiled-bf16", "tiled-tf32",    "tiled-f16"};
 
 START_TEST(a_tiled_product_has_a_gate_and_sums)
 {
     static float dy[3000], w[3000], x[7000];
-    const bool has_units[] = {alone_traits.bf16 == YKI_DOT_MMA_BF16, yki_has_tf32(&alone_traits)};
+    const bool has_units[] = {alone_traits.bf16 == YKI_DOT_MMA_BF16, yki_has_tf32(&alone_traits),
+                              yki_has_f16(&alone_traits)};
 
     alone_fill(dy, YKI_COUNT(dy), 0);
     alone_fill(w, YKI_COUNT(w), 1);

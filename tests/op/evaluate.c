@@ -67,6 +67,25 @@ op_tf32(double value)
     return cut(value, 13, false);
 }
 
+double
+op_f16(double value)
+{
+    const double size = fabs(value);
+    double y = cut(value, 13, true);
+
+    if (size < 0x1p-14)
+        return copysign(nearbyint(size * 0x1p24) * 0x1p-24, value);
+    return fabs(y) > 65504 ? copysign(INFINITY, value) : y;
+}
+
+double
+op_rounded(double value, yki_class rounds)
+{
+    return rounds == YKI_CLASS_F16    ? op_f16(value)
+           : rounds == YKI_CLASS_TF32 ? op_tf32(value)
+                                      : op_bf16(value);
+}
+
 double *
 op_evaluate_rounded(const yoke_node *node, yki_class rounds, int64_t n, const yki_step_values *step,
                     double *const *values)
@@ -83,9 +102,8 @@ op_evaluate_rounded(const yoke_node *node, yki_class rounds, int64_t n, const yk
         for (int64_t i = 0; i < count; i++) {
             double value = values[node->inputs[k]->id][i];
 
-            in[k][i] = k >= op_find_rounded_row(node->op)->rounded ? value
-                       : rounds == YKI_CLASS_TF32                  ? op_tf32(value)
-                                                                   : op_bf16(value);
+            in[k][i] =
+                k >= op_find_rounded_row(node->op)->rounded ? value : op_rounded(value, rounds);
         }
     }
     yki_problem_of_node(node, (yki_extents){.batch = n}, &problem);

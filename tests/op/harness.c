@@ -470,6 +470,7 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
             traits.type = YOKE_DEVICE_GPU;
             traits.bf16 = YKI_DOT_MMA_BF16;
             traits.tf32 = YKI_DOT_MMA_TF32;
+            traits.f16 = YKI_DOT_MMA_F16;
             traits.copies_ahead = true;
         } else if (op_thorough())
             foreign = false;

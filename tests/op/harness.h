@@ -40,6 +40,10 @@ double op_tolerance(const yki_op *op, yki_class numerical_class);
 double op_bf16(double value);
 /* The same as TF32, ties away from 0. */
 double op_tf32(double value);
+/* The same as half: infinite from 65520 on, below 2^-14 a multiple of 2^-24. */
+double op_f16(double value);
+/* The same as numbers of a class that rounds. */
+double op_rounded(double value, yki_class rounds);
 /* evaluate.c: what a node is in double, where a solver rounds its operands (op_row). Caller frees.
  */
 double *op_evaluate_rounded(const yoke_node *node, yki_class rounds, int64_t n,

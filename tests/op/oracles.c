@@ -35,13 +35,13 @@ op_find_row(const yki_op *op)
 }
 
 static const op_rounded_row rounded_rows[] = {
-    {&yki_op_matmul, 2, 5e-6, 5e-6, "as without rounding: a chain of up to 2000 terms"},
-    {&yki_op_conv2d, 2, 5e-6, 5e-6, "the same"},
-    {&yki_op_conv2d_grad_input, 2, 5e-6, 5e-6, "the same"},
-    {&yki_op_conv2d_grad_weight, 2, 5e-6, 5e-6, "the same, and of its parts"},
-    {&yki_op_linear_loss, 0, 1e-2, 1.3e-3,
+    {&yki_op_matmul, 2, 5e-6, 5e-6, 5e-6, "as without rounding: a chain of up to 2000 terms"},
+    {&yki_op_conv2d, 2, 5e-6, 5e-6, 5e-6, "the same"},
+    {&yki_op_conv2d_grad_input, 2, 5e-6, 5e-6, 5e-6, "the same"},
+    {&yki_op_conv2d_grad_weight, 2, 5e-6, 5e-6, 5e-6, "the same, and of its parts"},
+    {&yki_op_linear_loss, 0, 1e-2, 1.3e-3, 1.3e-3,
      "a product is off by 2^-8, by 2^-11, a few times that where terms cancel"},
-    {&yki_op_linear_loss_grad, 0, 1e-2, 1.3e-3, "the same"},
+    {&yki_op_linear_loss_grad, 0, 1e-2, 1.3e-3, 1.3e-3, "the same"},
 };
 
 const op_rounded_row *
@@ -66,6 +66,7 @@ op_tolerance(const yki_op *op, yki_class numerical_class)
                 : numerical_class == YKI_CLASS_WINOGRAD4 ? row->winograd4
                 : !rounded                               ? 0
                 : numerical_class == YKI_CLASS_TF32      ? rounded->tf32
+                : numerical_class == YKI_CLASS_F16       ? rounded->f16
                                                          : rounded->bf16;
     /* What is exact has the tolerance 0 in the direct class. */
     ck_assert_msg(tolerance > 0 || numerical_class == YKI_CLASS_DIRECT,

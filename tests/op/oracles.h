@@ -22,12 +22,12 @@ typedef struct op_row {
     double winograd4;   /* tolerance of solvers of YKI_CLASS_WINOGRAD4; 0: there are none */
 } op_row;
 
-/* What the classes of bfloat16 and TF32 add for the operators that have them. */
+/* What the classes of bfloat16, TF32 and half add for the operators that have them. */
 typedef struct op_rounded_row {
     const yki_op *op;
-    uint32_t rounded;  /* so many inputs are rounded before the oracle sees them: products of such
-                        * numbers are exact in float32, so what is left is the rounding of sums */
-    double bf16, tf32; /* tolerances */
+    uint32_t rounded; /* so many inputs are rounded before the oracle sees them: products of such
+                       * numbers are exact in float32, so what is left is the rounding of sums */
+    double bf16, tf32, f16; /* tolerances */
     const char *reason;
 } op_rounded_row;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_precision.c - which products a plan rounds to bfloat16 or TF32: as the text says, node
- * by node, the gradients as the node that they belong to; and what is refused.
+ * check_precision.c - which products a plan rounds to bfloat16, TF32 or half: as the text says,
+ * node by node, the gradients as the node that they belong to; and what is refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 #define F32  YKI_CLASS_DIRECT
 #define BF16 YKI_CLASS_BF16
 #define TF32 YKI_CLASS_TF32
+#define F16  YKI_CLASS_F16
 
 enum { BATCH = 4, WIDTH = 48, CLASSES = 40 };
 
@@ -105,13 +106,16 @@ static const wish wishes[] = {
     {"f32", true, F32, F32},
     {"bf16", true, BF16, BF16},
     {"tf32", true, TF32, TF32},
+    {"f16", true, F16, F16},
     {"first=f32,bf16", true, F32, BF16},
+    {"first=f16,bf16", true, F16, BF16},
     {"bf16,first=f32", true, F32, BF16},
     {"f*=bf16", true, BF16, F32},
     {"first=bf16,*=f32", true, BF16, F32},
     {"first=tf32,bf16", true, TF32, BF16},
     {"bf16", false, BF16, BF16}, /* where the device has a unit */
     {"tf32", false, TF32, TF32},
+    {"f16", false, F16, F16},
 };
 
 START_TEST(products_are_rounded_as_the_text_says)
@@ -124,7 +128,7 @@ START_TEST(products_are_rounded_as_the_text_says)
                                 .strict = w->strict,
                                 .precision = w->precision};
     const char *names[] = {"first", "second"};
-    const yki_class classes[] = {F32, BF16, TF32};
+    const yki_class classes[] = {F32, BF16, TF32, F16};
     planning m;
     yki_plan *p;
 
@@ -134,7 +138,9 @@ START_TEST(products_are_rounded_as_the_text_says)
     for (int i = 0; i < 2; i++) {
         const yki_device_traits *traits = yki_device_get_traits(m.device);
         yki_class wanted = i == 0 ? w->first : w->second;
-        bool unit = wanted == BF16 ? yki_has_bf16(traits) : yki_has_tf32(traits);
+        bool unit = wanted == BF16   ? yki_has_bf16(traits)
+                    : wanted == TF32 ? yki_has_tf32(traits)
+                                     : yki_has_f16(traits);
         size_t products, rounded;
 
         if (!w->strict && !unit)
@@ -197,8 +203,8 @@ START_TEST(other_texts_are_refused)
         const char *text, *detail;
         yoke_status status;
     } wrong[] = {
-        {"bf17", "\"bf17\"; must be f32, tf32 or bf16", YOKE_ERROR_INVALID_ARGUMENT},
-        {"", "\"\"; must be f32, tf32 or bf16", YOKE_ERROR_INVALID_ARGUMENT},
+        {"bf17", "\"bf17\"; must be f32, tf32, bf16 or f16", YOKE_ERROR_INVALID_ARGUMENT},
+        {"", "\"\"; must be f32, tf32, bf16 or f16", YOKE_ERROR_INVALID_ARGUMENT},
         {"bf16,", "\"\"; must be", YOKE_ERROR_INVALID_ARGUMENT},
         {"first=", "\"\"; must be", YOKE_ERROR_INVALID_ARGUMENT},
         {"=bf16", "a pattern has 0 characters", YOKE_ERROR_INVALID_ARGUMENT},

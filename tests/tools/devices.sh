@@ -71,6 +71,7 @@ check_pocl() {
     says "$out" "^  compute units +$units\$"
     says "$out" '^  partition +equally by_counts'
     says "$out" "^  bf16 +${unit:-no unit}\$"
+    says "$out" "^  f16 +(mma-f16|no unit)\$"
 }
 
 check_quota() {

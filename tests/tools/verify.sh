@@ -40,8 +40,8 @@ check_pocl() {
     says "$err" '^yoke: verify: .*3 weights, and the team has 2 devices'
     expect 0 "$pocl" "$threads" -- verify tiny -d cpu:0/2 -n 3 --alone=cpu:0/2.1 --precision=bf16
     says "$out" 'against cpu:0/2\.1$'
-    expect 1 "$pocl" -- verify tiny --precision=f16
-    says "$err" 'precision "f16"; must be f32, tf32 or bf16'
+    expect 1 "$pocl" -- verify tiny --precision=f8
+    says "$err" 'precision "f8"; must be f32, tf32, bf16 or f16'
     expect 2 "$pocl" -- verify tiny -d nonsense
     says "$err" '^yoke: verify: .*nonsense'
 

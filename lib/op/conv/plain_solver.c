@@ -7,7 +7,7 @@
  * per operator. The guess is the one whose slowest compute unit is done first, by a count of its
  * multiply-adds; element by element where rows of a tile would be empty.
  *
- * Products whose operands are rounded (YKI_CLASS_BF16, YKI_CLASS_TF32) have solvers of their own,
+ * Products whose operands are rounded (yki_class_rounds) have solvers of their own,
  * with a device's matrix unit or in ordinary arithmetic. They are never done element by element.
  */
 #include <stdio.h>
@@ -64,7 +64,7 @@ typedef struct product {
 static void
 set_dot(product *p, yki_dot_unit dot)
 {
-    bool matrices = dot == YKI_DOT_MMA_BF16 || dot == YKI_DOT_MMA_TF32;
+    bool matrices = yki_dot_of_matrices(dot);
 
     p->dot = dot;
     p->tiles = matrices ? dot_tiles : tiles;
@@ -585,5 +585,7 @@ rounds_on(const yki_device_traits *traits)
 PLAIN(, "", YKI_CLASS_DIRECT, YKI_DOT_FMA, true, false)
 PLAIN(_bf16, "-bf16", YKI_CLASS_BF16, YKI_DOT_MMA_BF16, traits->bf16 == YKI_DOT_MMA_BF16, false)
 PLAIN(_tf32, "-tf32", YKI_CLASS_TF32, YKI_DOT_MMA_TF32, traits->tf32 == YKI_DOT_MMA_TF32, false)
+PLAIN(_f16, "-f16", YKI_CLASS_F16, YKI_DOT_MMA_F16, yki_has_f16(traits), false)
 PLAIN(_rounded, "-rounded", YKI_CLASS_BF16, YKI_DOT_ROUNDED, rounds_on(traits), true)
 PLAIN(_rounded_tf32, "-rounded-tf32", YKI_CLASS_TF32, YKI_DOT_ROUNDED_TF32, rounds_on(traits), true)
+PLAIN(_rounded_f16, "-rounded-f16", YKI_CLASS_F16, YKI_DOT_ROUNDED_F16, rounds_on(traits), true)

@@ -4,7 +4,7 @@
  * work-item (clkernels/gemm_cpu.cl). Packing is a part of the one launch.
  *
  * Operands may be rounded to bfloat16: by the same kernel, with the device's unit for that
- * or without one (clkernels/dot.cl).
+ * or without one; or to half, without one (clkernels/dot.cl).
  *
  * This file decides the tile for the device's vectors, how the result is divided among
  * groups, which operands are packed, and the blocks of the caches.
@@ -45,7 +45,14 @@ yki_gemm_cpu_tile_for(const yki_device_traits *traits, yki_dot_unit unit, int64_
 static int64_t
 terms_of(yki_dot_unit unit)
 {
-    return unit == YKI_DOT_FMA ? 1 : 2;
+    return unit == YKI_DOT_FMA || unit == YKI_DOT_ROUNDED_F16 ? 1 : 2;
+}
+
+/* What is rounded exists only in packed form. */
+static bool
+rounds(yki_dot_unit unit)
+{
+    return unit != YKI_DOT_FMA;
 }
 
 yki_launch *
@@ -117,15 +124,14 @@ yki_gemm_cpu_choose(yki_extents max, const yki_gemm *g, const yki_device_traits 
     int64_t k = YKI_MAX(yki_expr_value(g->k, max), 1), columns, terms = terms_of(of.unit);
     blocking b = {.tile = of};
 
-    /* Parts exist only in packed form. */
-    b.pack_a = terms > 1 || (g->a_m != 1 && g->a_k != 1);
-    b.pack_b = terms > 1 || g->b_n != 1;
+    b.pack_a = rounds(of.unit) || (g->a_m != 1 && g->a_k != 1);
+    b.pack_b = rounds(of.unit) || g->b_n != 1;
     choose_grid(&b, g, traits, max);
     b.pack_b |= b.row_tiles * b.tile.rows >= PACK_ROWS;
     /* The alternatives to measure pack an operand that need not be packed, or do not pack one
      * where packing mostly pays. */
     if (tuning & 1)
-        b.pack_b = terms > 1 || g->b_n != 1 || !b.pack_b;
+        b.pack_b = rounds(of.unit) || g->b_n != 1 || !b.pack_b;
     if (tuning & 2)
         b.pack_a = true;
     columns = b.tile.lanes * b.tile.vectors;
@@ -254,6 +260,15 @@ const yki_solver yki_solver_gemm_cpu_rounded = {
     .name = "gemm-cpu-rounded",
     .op = &op,
     .numerical_class = YKI_CLASS_BF16,
+    .emulates = true,
+    .applies = applies_direct,
+    .emit_by = emit,
+};
+
+const yki_solver yki_solver_gemm_cpu_rounded_f16 = {
+    .name = "gemm-cpu-rounded-f16",
+    .op = &op,
+    .numerical_class = YKI_CLASS_F16,
     .emulates = true,
     .applies = applies_direct,
     .emit_by = emit,

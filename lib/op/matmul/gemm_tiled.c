@@ -7,8 +7,8 @@
  * of them give the same bits. The guess is the one whose slowest compute unit is done first,
  * by a count of its multiply-adds.
  *
- * Operands may be rounded to bfloat16 or TF32 on their way into local memory or out of it, or be
- * multiplied by a unit for matrices, which has tiles of its own.
+ * Operands may be rounded to bfloat16, TF32 or half on their way into local memory or out of it, or
+ * be multiplied by a unit for matrices, which has tiles of its own.
  *
  * A gate is applied where the result is written. The sums of A over k are another group's work in
  * the same launch.
@@ -64,7 +64,7 @@ typedef struct shelf {
 static shelf
 shelf_for(yki_dot_unit unit)
 {
-    if (unit == YKI_DOT_MMA_BF16 || unit == YKI_DOT_MMA_TF32 || unit == YKI_DOT_MMA_PAIRS)
+    if (yki_dot_of_matrices(unit))
         return (shelf){unit_tiles, &unit_tiles[YKI_COUNT(unit_tiles) - 1]};
     return (shelf){tiles, &tiles[TILES - 1]};
 }
@@ -143,6 +143,12 @@ static bool
 applies_tf32(const yki_problem *problem, const yki_device_traits *traits)
 {
     return yki_has_tf32(traits) && applies_with(problem, traits, traits->tf32);
+}
+
+static bool
+applies_f16(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return yki_has_f16(traits) && applies_with(problem, traits, traits->f16);
 }
 
 /* The length of the sum over all its axes. */
@@ -302,7 +308,7 @@ form_of(const yki_gemm *g, bool of_b)
     return k == 1 ? "TILE_BY_K" : "TILE_BY_ROW";
 }
 
-/* ---- operands as pairs of bfloat16 ----
+/* ---- operands as pairs of bfloat16 or half ----
  *
  * A large product reads each operand many times. With half the bytes, and nothing to round as they
  * are multiplied, that takes less time than a launch before it takes to round them once. */
@@ -319,16 +325,15 @@ words_of(const yki_problem *problem, const yki_gemm *g)
 }
 
 static bool
-applies_pairs(const yki_problem *problem, const yki_device_traits *traits)
+applies_pairs_of(const yki_problem *problem, const yki_device_traits *traits, bool has_unit)
 {
     yki_extents max = problem->max;
     double m, n, k;
     yki_gemm g;
 
-    if (!traits->copies_ahead || traits->bf16 != YKI_DOT_MMA_BF16 ||
-        !applies_with(problem, traits, YKI_DOT_MMA_PAIRS) || !yki_gemm_of(problem, &g) ||
-        g.outer + g.sum > 0 || (g.a_k != 1 && g.a_m != 1) || (g.b_k != 1 && g.b_n != 1) ||
-        (g.sums && (g.bias || g.gate)))
+    if (!traits->copies_ahead || !has_unit || !applies_with(problem, traits, YKI_DOT_MMA_PAIRS) ||
+        !yki_gemm_of(problem, &g) || g.outer + g.sum > 0 || (g.a_k != 1 && g.a_m != 1) ||
+        (g.b_k != 1 && g.b_n != 1) || (g.sums && (g.bias || g.gate)))
         return false;
     m = (double)yki_expr_value(g.m, max);
     n = (double)yki_expr_value(g.n, max);
@@ -337,11 +342,29 @@ applies_pairs(const yki_problem *problem, const yki_device_traits *traits)
            YKI_MAX(m, n) * (double)words_of(problem, &g) <= INT32_MAX;
 }
 
+static bool
+applies_pairs(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return applies_pairs_of(problem, traits, traits->bf16 == YKI_DOT_MMA_BF16);
+}
+
+static bool
+applies_pairs_f16(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return applies_pairs_of(problem, traits, yki_has_f16(traits));
+}
+
+static bool
+of_pairs(yki_dot_unit unit)
+{
+    return unit == YKI_DOT_MMA_PAIRS || unit == YKI_DOT_MMA_PAIRS_F16;
+}
+
 /* Adds the launch that writes `rows` rows of the operand in slot `from` as pairs. Returns their
  * slot. */
 static uint32_t
 emit_pairs(yki_recipe *recipe, const yki_problem *problem, const yki_device_traits *traits,
-           const yki_gemm *g, uint32_t from)
+           const yki_gemm *g, yki_dot_unit unit, uint32_t from)
 {
     const uint32_t group = yki_sum_group(traits);
     const yki_expr rows = from == 0 ? g->m : g->n;
@@ -350,12 +373,16 @@ emit_pairs(yki_recipe *recipe, const yki_problem *problem, const yki_device_trai
     const bool turned = step != 1, fours = !turned && stride % 4 == 0 && by_four(g->k);
     const uint32_t to =
         yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, yki_gemm_times(rows, YKI_CONST(4 * words)));
-    yki_launch *launch = yki_recipe_launch(recipe, "pairs.cl",
-                                           turned  ? "yki_pairs_turned"
-                                           : fours ? "yki_pairs_of_fours"
-                                                   : "yki_pairs",
-                                           "-DWG=%u", group);
+    char dot[16] = "";
+    yki_launch *launch;
 
+    if (unit == YKI_DOT_MMA_PAIRS_F16)
+        snprintf(dot, sizeof dot, " -DDOT=%d", (int)YKI_DOT_ROUNDED_F16);
+    launch = yki_recipe_launch(recipe, "pairs.cl",
+                               turned  ? "yki_pairs_turned"
+                               : fours ? "yki_pairs_of_fours"
+                                       : "yki_pairs",
+                               "-DWG=%u%s", group, dot);
     yki_arg_slot(recipe, from);
     yki_arg_slot(recipe, to);
     yki_arg_expr(recipe, "rows", rows);
@@ -377,8 +404,8 @@ emit_pairs(yki_recipe *recipe, const yki_problem *problem, const yki_device_trai
 static const char *
 ahead_option(const yki_gemm *g, const tile *t, const yki_device_traits *traits, yki_dot_unit unit)
 {
-    bool vectors = unit == YKI_DOT_MMA_PAIRS ||
-                   (strchr(form_of(g, false), '4') && strchr(form_of(g, true), '4'));
+    bool vectors =
+        of_pairs(unit) || (strchr(form_of(g, false), '4') && strchr(form_of(g, true), '4'));
 
     return unit == YKI_DOT_FMA || vectors
                ? yki_ahead_option(traits, unit, terms_of(t, traits, unit))
@@ -458,7 +485,7 @@ static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit unit,
      unsigned tuning, yki_recipe *recipe)
 {
-    const bool pairs = unit == YKI_DOT_MMA_PAIRS;
+    const bool pairs = of_pairs(unit);
     uint32_t out = problem->input_count, to = out, a = 0, b = 1;
     const tile *list[TILES], *t;
     char dot[16] = "";
@@ -482,8 +509,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit u
         to = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, yki_gemm_times(bytes, YKI_CONST(parts)));
     }
     if (pairs) {
-        a = emit_pairs(recipe, problem, traits, &g, 0);
-        b = emit_pairs(recipe, problem, traits, &g, 1);
+        a = emit_pairs(recipe, problem, traits, &g, unit, 0);
+        b = emit_pairs(recipe, problem, traits, &g, unit, 1);
         g.a_m = g.b_n = words_of(problem, &g);
         g.a_k = g.b_k = 1;
     }
@@ -562,6 +589,23 @@ const yki_solver yki_solver_gemm_pairs_bf16 = {
     .emit = emit_with_pairs,
 };
 
+static yoke_status
+emit_with_pairs_f16(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+                    yki_recipe *recipe)
+{
+    return emit(problem, traits, YKI_DOT_MMA_PAIRS_F16, tuning, recipe);
+}
+
+const yki_solver yki_solver_gemm_pairs_f16 = {
+    .name = "gemm-pairs-f16",
+    .op = &op,
+    .numerical_class = YKI_CLASS_F16,
+    .side_by_side = true,
+    .applies = applies_pairs_f16,
+    .tunings = pairs_tunings,
+    .emit = emit_with_pairs_f16,
+};
+
 const yki_solver yki_solver_gemm_tiled_bf16 = {
     .name = "gemm-tiled-bf16",
     .op = &op,
@@ -579,6 +623,26 @@ const yki_solver yki_solver_gemm_tiled_tf32 = {
     .side_by_side = true,
     .applies = applies_tf32,
     .tunings = unit_tunings,
+    .emit_by = emit,
+};
+
+const yki_solver yki_solver_gemm_tiled_f16 = {
+    .name = "gemm-tiled-f16",
+    .op = &op,
+    .numerical_class = YKI_CLASS_F16,
+    .side_by_side = true,
+    .applies = applies_f16,
+    .tunings = unit_tunings,
+    .emit_by = emit,
+};
+
+const yki_solver yki_solver_gemm_tiled_rounded_f16 = {
+    .name = "gemm-tiled-rounded-f16",
+    .op = &op,
+    .numerical_class = YKI_CLASS_F16,
+    .side_by_side = true,
+    .emulates = true,
+    .applies = applies,
     .emit_by = emit,
 };
 

@@ -185,3 +185,12 @@ const yki_solver yki_solver_gemm_cpu_pair_rounded = {
     .applies = applies_direct,
     .emit_by = emit,
 };
+
+const yki_solver yki_solver_gemm_cpu_pair_rounded_f16 = {
+    .name = "gemm-cpu-pair-rounded-f16",
+    .op = &op,
+    .numerical_class = YKI_CLASS_F16,
+    .emulates = true,
+    .applies = applies_direct,
+    .emit_by = emit,
+};
