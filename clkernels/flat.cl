@@ -61,6 +61,15 @@ yki_ones(__global float *out, int count)
     FOR_EACH(STOREV((floatv)(1.f), i, out), out[i] = 1.f)
 }
 
+/* Word 8 of the step values is the loss scale (update.cl). */
+__kernel YKI_GROUP(WG, 1) void
+yki_loss_scale(__global const float *in, __global float *out, __global const uint *values, int count)
+{
+    const float scale = as_float(values[8]);
+
+    FOR_EACH(STOREV(LOADV(i, in) * scale, i, out), out[i] = in[i] * scale)
+}
+
 __kernel YKI_GROUP(WG, 1) void
 yki_copy_flat(__global const float *in, __global float *out, int count)
 {

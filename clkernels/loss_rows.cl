@@ -81,11 +81,20 @@ JOIN(yki_join_sum, ADD)
 
 #define FOR_EACH_VECTOR(i) for (int i = (int)get_local_id(0) * VEC; i < width; i += WG * VEC)
 
+/* With -DSCALED gradients are multiplied by the loss scale, word 8 of the step values (update.cl). */
+#if SCALED
+#define SCALE_PARAM , __global const uint *values
+#define SCALED_BY   *as_float(values[8])
+#else
+#define SCALE_PARAM
+#define SCALED_BY
+#endif
+
 /* x and grad are (rows, width) and may be one; target and pairs begin at row `first`. */
 KERNEL
 yki_ce_rows(__global const float *x, __global const LABEL *target, __global float *grad,
             __global float *pairs, int rows, int first, int width, int has_ignore, int ignore,
-            float smoothing, int with_grad)
+            float smoothing, int with_grad SCALE_PARAM)
 {
     __local float parts[WG];
     long groups = (long)get_num_groups(0), group = (long)get_group_id(0);
@@ -125,10 +134,10 @@ yki_ce_rows(__global const float *x, __global const LABEL *target, __global floa
                 floatv v = yki_some(p, i, width, largest) - largest;
 
                 v = YKI_FMA(exp2_down(v * LOG2E), (floatv)(sum), (floatv)(QUOTIENT(float, -smoothing, width)));
-                yki_put_some(good && !ignored ? v : (floatv)(none), grad + row * width, i, width);
+                yki_put_some(good && !ignored ? v SCALED_BY : (floatv)(none), grad + row * width, i, width);
             }
         if (with_grad && good && !ignored && (int)get_local_id(0) == label / VEC % WG)
-            grad[row * width + label] -= 1.f - smoothing;
+            grad[row * width + label] -= (1.f - smoothing) SCALED_BY;
     }
 }
 

@@ -15,7 +15,11 @@
  * element alone. A step computes with the state as it is before it is rounded.
  *
  * Step values, as words: 0 step, 1-2 seed, 3-4 first sample, 5 learning rate, 6-7 bias
- * corrections, 8 inverse count, 9 clip scale, 10 good.
+ * corrections, 8 loss scale, 9 its inverse, 10 inverse count, 11 clip scale, 12 good.
+ *
+ * Gradients that have a loss scale, a power of 2, lose it by the inverse count, which is multiplied
+ * by the scale's inverse: exactly. Then their norm is always computed, so that all devices see from
+ * the same bits that one of them is not finite.
  */
 #ifndef VEC
 #define VEC 16
@@ -54,12 +58,13 @@ is_good(__global const float *loss)
     return isfinite(loss[0]) && loss[1] > 0.f;
 }
 
-/* Notes the batch's count, by which gradients will be divided. Nothing is clipped yet. */
+/* Notes the batch's count, by which gradients will be divided, and by their scale. Nothing is
+ * clipped yet. */
 void count_step(__global const float *loss, __global float *step)
 {
-    step[8] = inverse_count(loss);
-    step[9] = 1.f;
-    ((__global uint *)step)[10] = is_good(loss) ? 1u : 0u;
+    step[10] = inverse_count(loss) * step[9];
+    step[11] = 1.f;
+    ((__global uint *)step)[12] = is_good(loss) ? 1u : 0u;
 }
 
 ITEM void
@@ -169,11 +174,11 @@ yki_norm_finish(__global const float *parts, int count, __global float *step, fl
     for (int i = count / LANES * LANES; i < count; i++)
         lanes[i % LANES] += parts[i];
 #endif
-    norm = ROOT(float, lanes_added(lanes)) * step[8];
+    norm = ROOT(float, lanes_added(lanes)) * step[10];
     if (!isfinite(norm))
-        ((__global uint *)step)[10] = 0u;
+        ((__global uint *)step)[12] = 0u;
     if (clip_norm > 0.f && norm > clip_norm)
-        step[9] = QUOTIENT(float, clip_norm, norm + 1e-6f);
+        step[11] = QUOTIENT(float, clip_norm, norm + 1e-6f);
 }
 
 /* A state (running statistics) takes its next value, unless the step is skipped. */
@@ -185,7 +190,7 @@ yki_commit_state(__global const uint *next, __global uint *state, __global const
     int begin = (int)((long)count * group / groups);
     int end = (int)((long)count * (group + 1) / groups);
 
-    if (((__global const uint *)step)[10] == 0u)
+    if (((__global const uint *)step)[12] == 0u)
         return;
     for (int i = begin; i < end; i++)
         state[i] = next[i];
@@ -221,7 +226,7 @@ GROUP void
 yki_commit_running(__global const float *stats, __global float *states,
                    __global const float *step, __global const int *table, int rows)
 {
-    if (((__global const uint *)step)[10] == 0u)
+    if (((__global const uint *)step)[12] == 0u)
         return;
     for (int r = (int)get_group_id(0); r < rows; r += (int)get_num_groups(0)) {
         __global const int *row = table + 6 * r;
@@ -248,11 +253,11 @@ yki_commit_running(__global const float *stats, __global float *states,
  * counts: 0 if yki_step_count ran before. Otherwise this is the first launch that needs its values,
  * and computes them itself; with 2 it also stores them for later launches. */
 #define FOR_EACH_VECTOR(i)                                                                     \
-    float scale = counts ? inverse_count(loss) : step[8] * step[9];                            \
+    float scale = counts ? inverse_count(loss) : step[10] * step[11];                          \
     int groups = (int)get_num_groups(0), group = (int)get_group_id(0);                         \
     int begin = (int)((long)count * group / groups);                                           \
     int end = (int)((long)count * (group + 1) / groups), row = 0, above = rows;                \
-    bool good = counts ? is_good(loss) : ((__global const uint *)step)[10] != 0u;              \
+    bool good = counts ? is_good(loss) : ((__global const uint *)step)[12] != 0u;              \
     if (counts == 2 && get_global_id(0) == 0)                                                  \
         count_step(loss, step);                                                                \
     if (!good)                                                                                 \
@@ -433,7 +438,7 @@ yki_average(__global const float *value, __global float *average, __global const
     bool first = n == 0.f;
     float d = min(decay, QUOTIENT(float, n, n + 9.f));
 
-    if (!first && ((__global const uint *)step)[10] == 0u)
+    if (!first && ((__global const uint *)step)[12] == 0u)
         return;
     for (int i = begin + (int)get_local_id(0); i < end; i += WG) {
         floatv p = LOAD(i, value);

@@ -522,6 +522,9 @@ typedef struct yoke_trainer_options {
      * YOKE_STAGES_FIT: the same, but only where the memory of the devices suffices in no other way
      * that these options allow; 0: it is not cut (yoke-parallel(7)). */
     uint32_t stages;
+    /* Where products are computed in f16: what the gradient of the loss is multiplied by until the
+     * update, a power of 2; 0: 65536 at first, then as yoke-precision(7) says. */
+    float loss_scale;
 } yoke_trainer_options;
 
 /* Compiles the graph for all devices of the team, measures, and gives every device the same initial
@@ -676,6 +679,11 @@ YOKE_API yoke_status yoke_trainer_get_shares(const yoke_trainer *trainer, int64_
 YOKE_API yoke_graph *yoke_trainer_get_graph(const yoke_trainer *trainer);
 /* Returns the number of steps since initialisation, including those that are under way. */
 YOKE_API int64_t yoke_trainer_get_step(const yoke_trainer *trainer);
+/* Writes the scale of the loss, 1 without products in f16, and how many steps were skipped because
+ * a gradient was not finite (yoke-precision(7)), both as the newest step left them that the caller
+ * knows of. */
+YOKE_API yoke_status yoke_trainer_get_loss_scale(const yoke_trainer *trainer, float *scale,
+                                                 int64_t *skipped);
 /* Returns the FLOPs of a step with n samples on the devices of this process, with the shares of
  * now. */
 YOKE_API double yoke_trainer_flops(const yoke_trainer *trainer, int64_t n);

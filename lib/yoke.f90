@@ -52,6 +52,7 @@ module yoke
         integer(c_int64_t) :: recompute_bytes = 0
         logical(c_bool) :: own_weights = .false.
         integer(c_int32_t) :: stages = 0 ! -1: as many as make a step shortest; -2: if need be
+        real(c_float) :: loss_scale = 0
     end type
 
     type, bind(c), public :: yoke_result

@@ -478,6 +478,25 @@ parse_size(const char *text, uint64_t *bytes)
 }
 
 bool
+yki_tool_parse_loss_scale(const char *text, float *scale, char why[WHY])
+{
+    char *end;
+    int exponent;
+    float number = strtof(text, &end);
+
+    *scale = 0;
+    if (strcmp(text, "auto") == 0)
+        return true;
+    if (end != text && !*end && number >= 0x1p-24f && number <= 0x1p60f &&
+        frexpf(number, &exponent) == 0.5f) {
+        *scale = number;
+        return true;
+    }
+    snprintf(why, WHY, "must be auto, or a power of 2 between 2^-24 and 2^60, such as 1024");
+    return false;
+}
+
+bool
 yki_tool_parse_stages(const char *text, uint32_t *stages, char why[WHY])
 {
     enum { MOST = 65536 };

@@ -103,6 +103,14 @@ check_stages(const char *text, char why[TOOL_WHY])
     return yki_tool_parse_stages(text, &stages, why);
 }
 
+static bool
+check_loss_scale(const char *text, char why[TOOL_WHY])
+{
+    float scale;
+
+    return yki_tool_parse_loss_scale(text, &scale, why);
+}
+
 /* ---- the table ---- */
 
 enum {
@@ -198,6 +206,9 @@ const yki_tool_option yki_tool_training_options[] = {
     {"precision", 0, "LIST",
      "of products: f32 (default), tf32, bf16, f16, or by node: head=f32,f16", TEXT(precision),
      .takers = TRAIN | BENCH | OPERATORS | VERIFY | TUNE | PLAN},
+    {"loss-scale", 0, "N", "with f16: auto (default), or a power of 2 that stays",
+     TOOL_LIST(yki_tool_training, loss_scale, check_loss_scale),
+     .takers = TRAIN | BENCH | VERIFY | PLAN},
     {"optimizer-state", 0, "KIND", "f32 (default), or bf16: half the memory, rounded at random",
      FROM(states, state), .takers = TRAIN | BENCH | PLAN},
     {"reproducible", 0, "KIND", "no (default), runs, or any-split: the same bits",
@@ -309,6 +320,8 @@ yki_tool_trainer_options(const yki_tool_training *t, yoke_optimizer usual)
     choose_recompute(t, &o.recompute, &o.recompute_bytes);
     if (t->stages)
         yki_tool_parse_stages(t->stages, &o.stages, why); /* checked before */
+    if (t->loss_scale)
+        yki_tool_parse_loss_scale(t->loss_scale, &o.loss_scale, why); /* checked before */
     o.core_groups = (yoke_core_groups_choice)t->core_groups;
     o.level = (yoke_plan_level)t->level;
     o.strict = t->strict;

@@ -48,6 +48,7 @@ typedef struct yki_tool_training {
     const char *shard_by;         /* NULL: not given */
     int wire;                     /* a yoke_wire_choice */
     const char *precision;        /* NULL: not given */
+    const char *loss_scale;       /* a text that can be parsed; NULL: not given */
     const char *trace;            /* file of the timeline; NULL: none */
     bool strict, channels_last, own_weights;
     const char *image_size;     /* a text that can be parsed; NULL: not given */

@@ -25,6 +25,7 @@
     X(reduce)                                                                                      \
     X(loss)                                                                                        \
     X(loss_grad)                                                                                   \
+    X(loss_scale)                                                                                  \
     X(fused_loss)                                                                                  \
     X(dense_loss)                                                                                  \
     X(linear_loss)                                                                                 \
@@ -236,6 +237,7 @@ YKI_ATTRS(yki_dense_loss_attrs)
 typedef struct yki_linear_loss_attrs {
     int32_t has_ignore_index, ignore_index;
     int32_t dx, dw; /* whether the gradient is a result */
+    int32_t scaled; /* gradients have the loss scale (loss/loss_scale.c) */
 } yki_linear_loss_attrs;
 YKI_ATTRS(yki_linear_loss_attrs)
 
@@ -522,6 +524,7 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(loss_grad_rows)                                                                              \
     X(loss)                                                                                        \
     X(loss_grad)                                                                                   \
+    X(loss_scale)                                                                                  \
     X(fused_loss)                                                                                  \
     X(dense_loss)                                                                                  \
     X(linear_loss)                                                                                 \

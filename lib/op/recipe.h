@@ -155,11 +155,13 @@ typedef struct yki_step_values {
     uint32_t first_sample[2]; /* global index of this device's sample 0, low and high word */
     float learning_rate;
     float bias1, bias2; /* Adam: 1 - beta1^step, sqrt(1 - beta2^step) */
+    float loss_scale;   /* of gradients, a power of 2; 1: they have none */
+    float unscale;      /* 1 / loss_scale */
     /* written by the device, between backward and the update */
     float inverse_count; /* 1 / valid samples of the whole batch; 0 if there are none */
     float clip_scale;
     uint32_t good; /* 0: a gradient is not finite, or no sample counted; then there is no update */
-    uint32_t reserved[5];
+    uint32_t reserved[3];
 } yki_step_values;
 
 typedef struct yki_arg {

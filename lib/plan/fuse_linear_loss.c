@@ -37,6 +37,7 @@ yki_fuse_linear_loss(yki_fusion *f, size_t index)
                 continue;
             attrs.dx |= a.dx;
             attrs.dw |= a.dw;
+            attrs.scaled |= a.scaled;
             gradients[count++] = t;
             joined.slots[yki_problem_operands(&joined.problem)] = yki_task_result(task);
             joined.problem.extra[joined.problem.extra_count++] = task->problem.out;

@@ -162,6 +162,48 @@ value_for(const yki_plan *plan, const yki_op *op, const yoke_node *input)
     return op->reads_unmerged && own >= 0 ? own : plan->node_value[input->id];
 }
 
+/* Whether differentiation began with this node: its value gets the loss scale. */
+static bool
+begins_backward(const yki_op *op, const yoke_node *node)
+{
+    return op == &yki_op_loss_grad ||
+           (op == &yki_op_ones && node->backward && node->origin == NULL);
+}
+
+/* Multiplies the newest task's result by the loss scale, and lets that be the node's value. */
+static yoke_status
+add_loss_scale(yki_plan *plan, const yoke_node *node)
+{
+    yki_task *made = &plan->tasks[plan->task_count - 1];
+    const int32_t scaled = plan->node_value[node->id];
+    yki_value value = {
+        .alias = -1, .storage = YKI_STORE_ARENA, .operand = plan->values[scaled].operand};
+    yki_task task = {.node = node, .section = made->section};
+    int32_t raw;
+
+    YKI_TRY(yki_plan_add_value(plan, &value, &raw));
+    made->slots[made->problem.input_count] = raw;
+    task.problem = (yki_problem){.op = &yki_op_loss_scale,
+                                 .input_count = 1,
+                                 .in = {value.operand},
+                                 .out = value.operand,
+                                 .max = made->problem.max,
+                                 .rows = made->problem.rows};
+    task.slots[0] = raw;
+    task.slots[1] = scaled;
+    return yki_plan_add_task(plan, &task);
+}
+
+/* The operator has its products behind the gradient of the loss: it scales that itself. */
+static void
+scale_inside(yki_task *task)
+{
+    yki_linear_loss_attrs attrs = yki_linear_loss_attrs_get(&task->problem.attrs);
+
+    attrs.scaled = 1;
+    yki_linear_loss_attrs_set(&task->problem.attrs, &attrs);
+}
+
 static yoke_status
 lower_computed(yki_plan *plan, const yoke_node *node, const role *its)
 {
@@ -205,7 +247,11 @@ lower_computed(yki_plan *plan, const yoke_node *node, const role *its)
                                                   : YKI_STORE_ARENA;
     YKI_TRY(yki_plan_add_value(plan, &value, &plan->node_value[node->id]));
     task.slots[count] = plan->node_value[node->id];
+    if (plan->options.scales_loss && op == &yki_op_linear_loss_grad)
+        scale_inside(&task);
     YKI_TRY(yki_plan_add_task(plan, &task));
+    if (plan->options.scales_loss && begins_backward(op, node))
+        return add_loss_scale(plan, node);
     if (plan->options.team && op->merge && op->merge(&node->attrs) != YKI_MERGE_NONE)
         return add_merge(plan, node, task.section, op->merge(&node->attrs));
     return YOKE_OK;

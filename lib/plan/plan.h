@@ -239,6 +239,7 @@ typedef struct yki_plan_options {
     bool training;
     bool strict;           /* direct class only, or that of the precision */
     const char *precision; /* of products: see yki_precision_check; lent; NULL: f32 */
+    bool scales_loss;      /* gradients have the loss scale of the step values */
     bool no_fusion;        /* every node is a task of its own: tests compare fusions with this */
     bool no_join;          /* no stage `join`, no `hasten`: yki_plan_create sets it where memory is
                             * short */
@@ -658,6 +659,9 @@ const char *yki_precision_text(const char *text);
 yki_class yki_precision_of(const char *text, const yoke_node *node);
 /* Returns whether the operator has solvers of a class. */
 bool yki_has_class(const yki_op *op, yki_class numerical_class);
+/* Returns whether some node of the graph may be computed in half. Then the gradient of the loss is
+ * scaled. */
+bool yki_precision_scales_loss(const char *text, const yoke_graph *graph);
 
 /* ---- numerical classes of a team (classes.c) ---- */
 

@@ -129,3 +129,16 @@ yki_has_class(const yki_op *op, yki_class numerical_class)
             return true;
     return false;
 }
+
+bool
+yki_precision_scales_loss(const char *text, const yoke_graph *graph)
+{
+    for (size_t i = 0; text && i < graph->node_count; i++) {
+        const yoke_node *node = graph->nodes[i];
+
+        if (node->op && yki_has_class(node->op, YKI_CLASS_F16) &&
+            yki_precision_of(text, node) == YKI_CLASS_F16)
+            return true;
+    }
+    return false;
+}

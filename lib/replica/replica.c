@@ -92,6 +92,7 @@ plan_options(const yoke_replica *r, bool training, bool team)
                               .training = training,
                               .strict = r->options.strict,
                               .precision = r->precision,
+                              .scales_loss = training && r->scales_loss,
                               .team = team,
                               .small = r->options.recompute == YOKE_RECOMPUTE_CHEAP &&
                                        !r->options.recompute_bytes,
@@ -238,6 +239,8 @@ open(yoke_replica *r, yoke_device *device, yoke_graph *graph, const yoke_replica
     r->overlaps = in_team->overlaps;
     r->canonical = in_team->canonical;
     r->lag = in_team->lag;
+    r->scales_loss = in_team->scales_loss;
+    r->loss_scale = 1;
     if (in_team->weights)
         r->weights = yki_weights_retain(in_team->weights);
     else if (in_team->divides)
@@ -484,13 +487,16 @@ yoke_status
 yki_replica_send_step(yoke_replica *r, yki_plan *plan, float rate_factor)
 {
     yki_staging *s = &r->steps[r->next_step];
-    yki_step_values values = {.step = r->step, .seed = {r->seed, 0}};
+    yki_step_values values = {.step = r->step,
+                              .seed = {r->seed, 0},
+                              .loss_scale = r->loss_scale,
+                              .unscale = 1 / r->loss_scale};
     uint64_t first = r->first_sample;
 
     values.first_sample[0] = (uint32_t)first;
     values.first_sample[1] = (uint32_t)(first >> 32);
     if (r->updater)
-        yki_updater_fill(r->updater, r->step, rate_factor, &values);
+        yki_updater_fill(r->updater, r->step - r->skipped, rate_factor, &values);
     r->next_step = (r->next_step + 1) % YKI_COUNT(r->steps);
     YKI_TRY(yki_staging_get(s, r->weights->device, sizeof values));
     memcpy(s->memory, &values, sizeof values);

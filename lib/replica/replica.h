@@ -50,7 +50,10 @@ struct yoke_replica {
         char name[128];   /* of its track */
     } traced;
     yki_wisdom *wisdom;
-    char *precision; /* NULL: f32 */
+    char *precision;  /* NULL: f32 */
+    bool scales_loss; /* see yki_plan_options; then */
+    float loss_scale; /* is that of the next step, */
+    uint32_t skipped; /* and so many steps before it were none of the optimizer */
     yki_plan *training, *evaluation;
     yki_updater *updater;
     yki_replica_input *inputs;
@@ -90,6 +93,7 @@ typedef struct yki_replica_in_team {
     bool settle;              /* see yki_updater_options */
     bool canonical;           /* see yki_plan_options */
     float average;            /* likewise */
+    bool scales_loss;         /* see yki_plan_options */
     uint64_t bucket_size;     /* 0: the default */
     uint32_t owner, owners;   /* updates buckets `owner`, `owner` + `owners`, ...; owners 0: all */
     const yki_ranges *ranges; /* see yki_updater_options */

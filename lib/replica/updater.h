@@ -64,7 +64,7 @@ yki_buffer *yki_updater_norms(const yki_updater *updater, size_t bucket, uint64_
 void yki_updater_set_rate(yki_updater *updater, float learning_rate);
 /* Adapts the launches after nodes were frozen or unfrozen. Waits. */
 yoke_status yki_updater_refresh(yki_updater *updater);
-/* Fills in the step values that depend on the optimizer, for step `step` (from 1). */
+/* Fills in the step values that depend on the optimizer, for its step `step` (from 1). */
 void yki_updater_fill(const yki_updater *updater, uint32_t step, float rate_factor,
                       yki_step_values *values);
 /* Enqueues that the weights that it owns and their average take each other's places. Packed copies

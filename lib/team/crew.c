@@ -140,6 +140,7 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
         .settle = crew->team->settle || crew->exact.granule,
         .canonical = crew->exact.granule > 0,
         .average = options->average,
+        .scales_loss = options->scales_loss,
         .bucket_size = crew->buckets.limit,
         .owner =
             m->index_in_group < group->owners ? m->index_in_group : UINT32_MAX, /* owns no bucket */

@@ -323,6 +323,7 @@ typedef struct yki_crew_options {
     uint32_t micro_batches; /* likewise */
     bool rechecks;          /* with granules: some are computed twice and compared */
     float average;          /* see yki_updater_options */
+    bool scales_loss;       /* see yki_plan_options */
     yoke_shard_choice shard;
     const char *shard_by;  /* text (yki_sharding_create) */
     bool own_weights;      /* devices that share memory make no group */

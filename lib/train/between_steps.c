@@ -167,6 +167,7 @@ yoke_trainer_initialize(yoke_trainer *t, uint32_t seed)
     yki_trainer_forget_states(t);
     t->options.seed = seed;
     t->step = t->completed = 0;
+    yki_loss_scale_start(t);
     t->epoch = 0;
     yki_history_clear(t);
     /* Feeds draw random numbers by the seed. */
@@ -284,6 +285,7 @@ yoke_trainer_explain(yoke_trainer *t, void (*line)(void *user, const char *text)
     yki_core_groups_explain(&t->core_groups, &to);
     yki_crew_explain_groups(&t->crew, &to);
     yki_crew_explain_classes(&t->crew, &to);
+    yki_loss_scale_explain(t, &to);
     if (t->crew.buckets.text[0])
         yki_tell(&to, "gradients between %d processes (%s): %zu %s", t->crew.comm->ranks,
                  t->crew.comm->transport ? t->crew.comm->transport : "-", t->crew.buckets.count,

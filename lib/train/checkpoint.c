@@ -168,6 +168,18 @@ add_granules(const yoke_trainer *t, const identity *own, json_t *state)
     json_object_set_new(state, "weights", json_string(own->weights));
 }
 
+/* A training in float32 keeps the number of the optimizer's steps, too. */
+static void
+add_loss_scale(const yoke_trainer *t, json_t *state)
+{
+    const yki_loss_scale *s = &t->loss_scale;
+
+    if (s->scales || s->skipped > 0)
+        json_object_set_new(state, "loss_scale",
+                            json_pack("{s:o, s:I, s:I}", "scale", yki_json_float(s->scale), "good",
+                                      (json_int_t)s->good, "skipped", (json_int_t)s->skipped));
+}
+
 static json_t *
 schedule_json(const yoke_schedule *s)
 {
@@ -201,8 +213,10 @@ state_text(const yoke_trainer *t, const yki_progress *progress, const identity *
     else
         text.failed = true;
     json_decref(lists);
-    if (!text.failed)
+    if (!text.failed) {
         add_granules(t, own, json);
+        add_loss_scale(t, json);
+    }
     yki_json_add_value(&text, json, JSON_COMPACT);
     return yki_json_take(&text, out);
 }
@@ -604,6 +618,23 @@ take_state(yoke_trainer *t, const json_t *json, yki_progress *progress)
     return take_shares(t, json);
 }
 
+/* Takes the loss scale, if this training has one that is not fixed. */
+static void
+take_loss_scale(yoke_trainer *t, const json_t *json)
+{
+    const json_t *kept = json_object_get(json, "loss_scale");
+    yki_loss_scale *s = &t->loss_scale;
+    float scale = s->scale;
+
+    yki_loss_scale_start(t);
+    s->skipped = number(kept, "skipped");
+    if (!s->scales || t->options.loss_scale > 0)
+        return;
+    if (yki_json_get_float(json_object_get(kept, "scale"), &scale) && scale > 0 && scale != 1)
+        s->scale = scale;
+    s->good = number(kept, "good");
+}
+
 /* Takes the exponents of granules. Without them the first step finds its own, and the last bits may
  * be others than without the interruption. */
 static yoke_status
@@ -676,8 +707,10 @@ apply(yoke_trainer *t, const yki_saved_tensors *all, const found *result, const 
     status = compare_plans(t, json);
     if (status == YOKE_OK)
         status = take_state(t, json, progress);
-    if (status == YOKE_OK)
+    if (status == YOKE_OK) {
+        take_loss_scale(t, json);
         status = take_granules(t, json);
+    }
     yki_trainer_forget_states(t);
     if (status == YOKE_OK)
         status = yki_saved_tensors_put(all, values);

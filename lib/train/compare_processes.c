@@ -118,7 +118,8 @@ state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
     state(s, &count, "schedule", "%d: %g %g %g, %lld %lld %lld", (int)c->kind, (double)c->factor,
           (double)c->initial, (double)c->final_factor, (long long)c->warmup, (long long)c->period,
           (long long)c->steps);
-    state(s, &count, "clipping", "norm %g, value %g", (double)o->clip_norm, (double)o->clip_value);
+    state(s, &count, "clipping", "norm %g, value %g, loss scale %g", (double)o->clip_norm,
+          (double)o->clip_value, (double)o->loss_scale);
     state_groups(s, &count, o);
     state_frozen(s, &count, graph);
     state(s, &count, "strict", "%d", o->strict);

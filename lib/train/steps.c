@@ -212,6 +212,7 @@ land(yoke_trainer *t, yki_flight *flight)
     flight->busy = false;
     YKI_TRY(status);
     YKI_TRY(yki_landings_check(&t->crew, flight->step));
+    yki_loss_scale_land(t, flight);
     YKI_TRY(tell_times(t, flight));
     yki_span_end(t->crew.host_track, begin, "wait for step", flight->step);
     yki_timeline_count(t, flight);
@@ -260,6 +261,7 @@ read_results(yoke_trainer *t, yki_flight *flight)
                                YKI_NO_WAIT, &flight->device_reads[k]));
     }
     t->crew.at = t->crew.home;
+    YKI_TRY(yki_loss_scale_read(t, flight));
     if (m->totals)
         return yki_queue_read(m->replica->queue, m->totals, 0, t->crew.pairs * 8, flight->pairs,
                               YKI_NO_WAIT, &flight->read);
@@ -565,6 +567,9 @@ yki_trainer_run(yoke_trainer *t, int64_t n, yki_load_function load, void *user)
     if (t->crew.comm && t->crew.comm->heartbeat)
         t->crew.comm->heartbeat(t->crew.comm, t->step + 1, "a step");
     status = land(t, flight);
+    if (status == YOKE_OK && t->loss_scale.scales)
+        status = settle(t, 0);
+    yki_loss_scale_give(t);
     flight->begun = yki_now();
     flight->samples = n;
     flight->step = t->step + 1;

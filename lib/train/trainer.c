@@ -148,6 +148,7 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
     if (o->schedule)
         YKI_TRY(yki_check_schedule(o->schedule));
     YKI_TRY(check_shards(o));
+    YKI_TRY(yki_loss_scale_check(o, graph));
     if (!(o->average >= 0 && o->average < 1))
         return yki_fail_range_below(YOKE_ERROR_INVALID_ARGUMENT, "average", (double)o->average, 0,
                                     1);
@@ -259,6 +260,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .micro_batches = t->options.accumulate,
         .rechecks = o->recheck > 0,
         .average = o->average,
+        .scales_loss = t->loss_scale.scales,
         .shard = o->shard,
         .shard_by = o->shard_by,
         .own_weights = o->own_weights && !t->core_groups.taken,
@@ -266,6 +268,8 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .fitting = t->fitting,
     };
 
+    if (t->loss_scale.scales)
+        options.replica.clip_norm = yki_loss_scale_clip_norm(o->clip_norm);
     if (t->core_groups.taken && o->recompute_bytes) /* for the device, of which each is a part */
         options.replica.recompute_bytes =
             YKI_MAX(o->recompute_bytes / t->core_groups.taken, UINT64_C(1));
@@ -371,6 +375,8 @@ yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options 
     t->fitting = fitting;
     t->graph = yki_graph_retain(graph);
     t->team = yki_team_retain(team);
+    t->loss_scale.scales = graph->loss && yki_precision_scales_loss(o->precision, graph);
+    yki_loss_scale_start(t);
     if (o->schedule) {
         t->schedule = *o->schedule;
         t->has_schedule = true;

@@ -19,6 +19,7 @@ typedef struct yki_flight {
     yki_event *device_reads;
     yki_event read;
     int64_t step, samples;
+    uint32_t good; /* with a loss scale: whether the weights changed */
     double begun;
     int64_t *counts; /* by device of the whole crew: samples of the first micro-batch */
 } yki_flight;
@@ -51,6 +52,16 @@ typedef struct yki_epoch {
 } yki_epoch;
 
 struct yoke_trainer;
+
+/* The scale of the loss of the next step (loss_scale.c). */
+typedef struct yki_loss_scale {
+    bool scales;     /* some product may be made of halves; else the scale is 1 */
+    float scale;     /* of the mean over a batch; */
+    float divisor;   /* that of sums is less by this */
+    int64_t good;    /* steps since it changed, */
+    int64_t every;   /* after so many of which it doubles */
+    int64_t skipped; /* steps that changed nothing */
+} yki_loss_scale;
 
 /* A state that training may go back to (verified.c). */
 typedef struct yki_verified {
@@ -93,6 +104,7 @@ struct yoke_trainer {
     yoke_schedule schedule;
     bool has_schedule;
     yki_flight flights[YKI_FLIGHT];
+    yki_loss_scale loss_scale;
     int64_t step;      /* of the newest step that is enqueued */
     int64_t completed; /* the newest step whose update is known to be done where weights are read */
     int64_t *counts;   /* of the micro-batch being enqueued, by device of the whole crew */
@@ -300,6 +312,22 @@ yoke_status yki_timeline_add_prefetch(yoke_trainer *trainer, yki_loaders *loader
 void yki_timeline_count(yoke_trainer *trainer, const yki_flight *flight);
 /* Ends the timeline without a file. */
 void yki_timeline_drop(yoke_trainer *trainer);
+
+/* ---- loss_scale.c: without a loss scale, these do nothing ---- */
+
+/* Checks the option. */
+yoke_status yki_loss_scale_check(const yoke_trainer_options *options, const yoke_graph *graph);
+/* Sets the first scale, and forgets steps that were skipped. */
+void yki_loss_scale_start(yoke_trainer *trainer);
+/* What to clip by so that a norm is computed in any case. */
+float yki_loss_scale_clip_norm(float clip_norm);
+/* Gives scale and skipped steps to all devices of this process. */
+void yki_loss_scale_give(yoke_trainer *trainer);
+/* Enqueues that `flight->good` is read, before its results. */
+yoke_status yki_loss_scale_read(yoke_trainer *trainer, yki_flight *flight);
+/* Takes what a step has told. */
+void yki_loss_scale_land(yoke_trainer *trainer, const yki_flight *flight);
+void yki_loss_scale_explain(const yoke_trainer *trainer, const yki_teller *to);
 
 /* ---- loaders.c ---- */
 

@@ -29,9 +29,11 @@ step_values(float rate, float inverse_count, float scale, uint32_t good)
     words[5] = rate;
     words[6] = 0.271f; /* 1 - beta1^t */
     words[7] = 0.1f;   /* its root, of beta2 */
-    words[8] = inverse_count;
-    words[9] = scale;
-    memcpy(&words[10], &good, sizeof good);
+    words[8] = 2;      /* loss scale */
+    words[9] = 0.5f;
+    words[10] = inverse_count;
+    words[11] = scale;
+    memcpy(&words[12], &good, sizeof good);
     return floats(WORDS, words);
 }
 
@@ -192,8 +194,8 @@ optimize(const optimizer_case *c, uint32_t good)
         float words[WORDS];
 
         ASSERT_OK(yki_buffer_get(step, 0, sizeof words, words));
-        ck_assert_float_eq(words[8], 0.25f);
-        ck_assert_mem_eq(&words[10], &good, sizeof good);
+        ck_assert_float_eq(words[10], 0.125f); /* without the loss scale */
+        ck_assert_mem_eq(&words[12], &good, sizeof good);
     }
 }
 
@@ -732,12 +734,12 @@ clip(const char *options, size_t items, const float *gradient, double norm)
     launch(&run, 1);
 
     ASSERT_OK(yki_buffer_get(step, 0, sizeof words, words));
-    memcpy(&good, &words[10], sizeof good);
+    memcpy(&good, &words[12], sizeof good);
     ck_assert_uint_eq(good, 1);
-    ck_assert_float_eq(words[8], 0.125f);
+    ck_assert_float_eq(words[10], 0.0625f);
     ck_assert_double_gt(norm, 1);
-    ck_assert_double_eq_tol((double)words[9], 1 / (norm + 1e-6), 1e-6);
-    memcpy(&bits, &words[9], sizeof bits);
+    ck_assert_double_eq_tol((double)words[11], 1 / (norm + 1e-6), 1e-6);
+    memcpy(&bits, &words[11], sizeof bits);
     return bits;
 }
 
@@ -750,8 +752,8 @@ START_TEST(count_and_norm_are_found)
     ramp(gradient, COUNT, -2.f, 0.07f);
     for (int i = 0; i < COUNT; i++)
         sum += (double)gradient[i] * (double)gradient[i];
-    ck_assert_uint_eq(clip("-DVEC=16 -DWG=1", 1, gradient, sqrt(sum) / 8),
-                      clip("-DVEC=4 -DWG=64", 64, gradient, sqrt(sum) / 8));
+    ck_assert_uint_eq(clip("-DVEC=16 -DWG=1", 1, gradient, sqrt(sum) / 16),
+                      clip("-DVEC=4 -DWG=64", 64, gradient, sqrt(sum) / 16));
     close_device();
 }
 END_TEST
@@ -771,7 +773,7 @@ START_TEST(averages_follow_and_change_places)
     ramp(average, COUNT, 4.f, 0.07f);
     values = floats(COUNT, value);
     for (size_t k = 0; k < YKI_COUNT(turns); k++) {
-        uint32_t step[16] = {[0] = turns[k][0], [10] = turns[k][1]};
+        uint32_t step[16] = {[0] = turns[k][0], [12] = turns[k][1]};
 
         averages = floats(COUNT, average);
         run = begin("update.cl", "-DVEC=16 -DWG=1", "yki_average", 1);

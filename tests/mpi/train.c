@@ -9,8 +9,9 @@
  * compare.awk compares two such files. $RANK_DEVICES holds a selector for each rank, with blanks
  * between; the last is for all that follow. $RANK_WISDOM likewise has files of wisdom; then how
  * each rank computes is printed. With $SEQUENCES samples are sequences, of another length in each
- * step. With $PRECISION products are rounded wherever they can be. With $SHARD devices divide the
- * weights; plans take at most $RECOMPUTE bytes.
+ * step. With $PRECISION products are rounded wherever they can be, and the loss scale is printed;
+ * with $HUGE step 3 has a number that is none for a half. With $SHARD devices divide the weights;
+ * plans take at most $RECOMPUTE bytes.
  *
  * WHO WHAT WHERE: rank WHO is struck by WHAT (kill, stop, exit) in step 5: before it, or in its
  * reduction; or, with WHERE "save", while rank 0 writes a checkpoint to the folder FILE-save. Other
@@ -288,6 +289,8 @@ train(yoke_trainer *t, yoke_graph *g, int64_t steps, int n, char **disaster)
         int size = s % 10 == 7 ? n / 3 : s % 10 == 8 ? 1 : n;
 
         make_batch((uint32_t)s, size, image, label);
+        if (s == 3 && getenv("HUGE")) /* of the last rank alone */
+            image[size * SIDE * SIDE / 2] = 1e30f;
         if (mine && s == STRUCK && strcmp(disaster[2], "before") == 0)
             strike(disaster[1]);
         if (mine && s == STRUCK && strcmp(disaster[2], "in") == 0)
@@ -865,6 +868,9 @@ main(int argc, char **argv)
     compare_speeds(t);
     run(t, g, argc, argv);
     compare_replicas(t, g, atoi(argv[2]));
+    if (options.precision)
+        printf("loss scale %g, %d skipped\n", (double)t->loss_scale.scale,
+               (int)t->loss_scale.skipped);
     write_weights(t, g, argv[1]);
     yoke_trainer_destroy(t);
     yoke_graph_destroy(g);

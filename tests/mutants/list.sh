@@ -248,6 +248,15 @@ mutant 'ties of bfloat16 go up' clkernels/dot.cl \
     '0x7fffu + (bits >> 16 & 1u)' '0x8000u' tests/op/check_bf16
 mutant 'halves are cut off' clkernels/dot.cl \
     'size + 0xfffu + (bits >> 13 & 1u)' 'size' tests/op/check_bf16
+mutant 'scale is not undone' clkernels/update.cl 'inverse_count(loss) * step[9]' \
+    'inverse_count(loss)' tests/train/check_loss_scale scale
+mutant 'one device does not skip' clkernels/update.cl \
+    'if (!isfinite(norm))' 'if (!isfinite(norm) && ((__global uint *)step)[3] == 0u)' \
+    tests/train/check_loss_scale overflow
+mutant 'norm for clipping alone' lib/train/loss_scale.c 'clip_norm : FLT_MAX' 'clip_norm : 0' \
+    tests/train/check_loss_scale overflow
+mutant 'skipped steps count' lib/replica/replica.c 'r->step - r->skipped' 'r->step' \
+    tests/train/check_loss_scale scale
 mutant 'small halves are 0' clkernels/dot.cl 'size < 0x38800000u ? low : high' \
     'size < 0x38800000u ? 0u : high' tests/op/check_bf16
 mutant 'a half is never infinite' clkernels/dot.cl 'up > 0x477fe000u ?' 'up > 0x7f800000u ?' \

@@ -25,11 +25,12 @@ is_compared_otherwise(const yki_op *op)
 {
     return op == &yki_op_bn_layer || op == &yki_op_bn_layer_grad ||
            op == &yki_op_layer_norm_grads || op == &yki_op_fused_loss || op == &yki_op_dense_loss ||
-           op == &yki_op_matmul_pair || op == &yki_op_merge || op == &yki_op_attention_step ||
-           op == &yki_op_position_sum || op == &yki_op_conv_pooled ||
-           op == &yki_op_conv_pooled_grad || op == &yki_op_conv2d_grads ||
-           op == &yki_op_conv2d_parts || op == &yki_op_conv2d_grads_parts ||
-           op == &yki_op_bn_apply_parts || op == &yki_op_bn_grad_parts;
+           op == &yki_op_matmul_pair || op == &yki_op_merge || op == &yki_op_loss_scale ||
+           op == &yki_op_attention_step || op == &yki_op_position_sum ||
+           op == &yki_op_conv_pooled || op == &yki_op_conv_pooled_grad ||
+           op == &yki_op_conv2d_grads || op == &yki_op_conv2d_parts ||
+           op == &yki_op_conv2d_grads_parts || op == &yki_op_bn_apply_parts ||
+           op == &yki_op_bn_grad_parts;
 }
 
 static bool

@@ -108,6 +108,8 @@ static const team_run pairs[] = {
     {.shares = "80,20", .net = TEAM_DROPOUT, .last = 7, .accumulate = 3},
     {.shares = "80,20", .net = TEAM_MLP, .last = 7, .precision = "bf16"},
     {.shares = "80,20", .net = TEAM_SEQUENCE, .last = 7, .precision = "bf16"},
+    {.shares = "80,20", .net = TEAM_SEQUENCE, .last = 7, .precision = "f16"},
+    {.shares = "even", .net = TEAM_MLP, .last = 7, .precision = "f16", .bucket_bytes = 256},
     {.shares = "even", .net = TEAM_SEQUENCE, .last = 7, .ignored = TEAM_FIRST_IGNORED},
     {.shares = "80,20", .net = TEAM_SEQUENCE, .last = 7, .accumulate = 3},
     {.shares = "even", .net = TEAM_CONV, .last = 7},

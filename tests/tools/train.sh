@@ -200,6 +200,14 @@ check_resume() {
     # shellcheck disable=SC2086
     expect 2 "$pocl" -- train $small --epochs=2 --resume --optimizer-state=f16
     says "$err" 'optimizer-state.*"f16".*must be f32 or bf16'
+    # shellcheck disable=SC2086
+    expect 0 "$pocl" -- train $small --epochs=3 --resume --precision=f16 --loss-scale=1024
+    # shellcheck disable=SC2086
+    expect 2 "$pocl" -- train $small --precision=f16 --loss-scale=1000
+    says "$err" 'loss-scale=1000: must be auto, or a power of 2'
+    # shellcheck disable=SC2086
+    expect 1 "$pocl" -- train $small --loss-scale=1024
+    says "$err" 'loss_scale is 1024, but no product is computed in f16'
 }
 
 # At this rate no weight changes, so no epoch is better than the first.

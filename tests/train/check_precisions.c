@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_precisions.c - training with products in bfloat16, or with the optimizer's state: it learns
- * as well as in float32. With products it sees a NaN and an infinite number as that does, and
- * explain says what multiplies.
+ * check_precisions.c - training with products in bfloat16 or half, or with the optimizer's state:
+ * it learns as well as in float32. With products it sees a NaN and an infinite number as that does,
+ * and explain says what multiplies.
  *
  * `strict` rounds wherever it can, so devices without a unit run the emulation.
  */
@@ -16,7 +16,7 @@
 #include "train/runs.h"
 #include "train/trainer.h"
 
-/* The tasks of a trainer's plans that round to bfloat16. */
+/* The tasks of a trainer's plans that round to bfloat16 or half. */
 static size_t
 count_rounded(const yoke_trainer *t, size_t members)
 {
@@ -26,8 +26,9 @@ count_rounded(const yoke_trainer *t, size_t members)
         const yki_plan *plan = t->crew.members[k].replica->training;
 
         for (size_t i = 0; i < plan->task_count; i++)
-            count +=
-                plan->tasks[i].solver && plan->tasks[i].solver->numerical_class == YKI_CLASS_BF16;
+            count += plan->tasks[i].solver &&
+                     (plan->tasks[i].solver->numerical_class == YKI_CLASS_BF16 ||
+                      plan->tasks[i].solver->numerical_class == YKI_CLASS_F16);
     }
     return count;
 }
@@ -85,6 +86,7 @@ typedef struct way {
 
 static const way plain = {"float32", NULL, YOKE_STATE_F32};
 static const way ways[] = {{"products in bfloat16", "bf16", YOKE_STATE_F32},
+                           {"products in half", "f16", YOKE_STATE_F32},
                            {"state in bfloat16", NULL, YOKE_STATE_BF16}};
 
 /* Trains from a seed, and gives the loss of data that were not trained on. */

@@ -279,6 +279,7 @@ team_options(const team_run *run)
         .state = run->state,
         .own_weights = run->own_weights,
         .stages = run->stages,
+        .loss_scale = run->loss_scale,
     };
 }
 

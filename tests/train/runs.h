@@ -65,6 +65,7 @@ typedef struct team_run {
     yoke_state_choice state;
     bool own_weights;
     uint32_t stages;
+    float loss_scale;
 } team_run;
 
 typedef struct team_outcome {

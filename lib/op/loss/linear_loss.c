@@ -17,8 +17,8 @@ describe(const yki_attrs *attrs, char *text, size_t size)
 {
     const yki_linear_loss_attrs a = yki_linear_loss_attrs_get(attrs);
 
-    snprintf(text, size, "i%d:%d%s%s", a.has_ignore_index, a.ignore_index, a.dx ? " dx" : "",
-             a.dw ? " dw" : "");
+    snprintf(text, size, "i%d:%d%s%s%s", a.has_ignore_index, a.ignore_index, a.dx ? " dx" : "",
+             a.dw ? " dw" : "", a.scaled ? " scaled" : "");
 }
 
 static yoke_status

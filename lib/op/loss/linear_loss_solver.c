@@ -269,7 +269,8 @@ write_recipe(const yki_problem *problem, const yki_device_traits *traits, yki_cl
                                        .width = p.classes,
                                        .has_ignore = p.attrs.has_ignore_index,
                                        .ignore = p.attrs.ignore_index,
-                                       .with_grad = p.attrs.dx || p.attrs.dw};
+                                       .with_grad = p.attrs.dx || p.attrs.dw,
+                                       .scaled = p.attrs.scaled};
 
         if (!whole)
             copy_rows(&p, 0, x, p.first, 0);

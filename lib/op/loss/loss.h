@@ -41,6 +41,7 @@ typedef struct yki_rows_ce_args {
     int32_t has_ignore, ignore;
     float smoothing;
     bool with_grad;
+    bool scaled; /* by the loss scale of the step */
 } yki_rows_ce_args;
 void yki_rows_ce(yki_recipe *recipe, const yki_problem *problem, const yki_device_traits *traits,
                  const yki_rows_ce_slots *slots, const yki_rows_ce_args *args);

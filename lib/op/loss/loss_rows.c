@@ -4,6 +4,8 @@
  * side (clkernels/loss_rows.cl): each row gives a pair, and a second launch adds those
  * of a sample.
  */
+#include <string.h>
+
 #include "op/flat.h"
 #include "op/loss/loss.h"
 
@@ -72,6 +74,11 @@ yki_rows_ce(yki_recipe *recipe, const yki_problem *problem, const yki_device_tra
     yki_arg_int(recipe, "ignore", a->ignore);
     yki_arg_float(recipe, "smoothing", a->smoothing);
     yki_arg_int(recipe, "with_grad", a->with_grad);
+    if (a->scaled) {
+        yki_arg_step(recipe);
+        if (launch)
+            strcat(launch->options, " -DSCALED=1");
+    }
     yki_launch_iterations(launch, problem,
                           (double)yki_expr_value(a->rows, problem->max) * f.items *
                               (3.0 * (double)(a->width / f.vector / f.items + 1) + 24),
