@@ -403,6 +403,10 @@ bool yki_solver_ends(const yki_solver *solver, const yki_problem *problem,
 bool yki_solver_suits(const yki_solver *solver, const yki_problem *problem,
                       const yki_device_traits *traits);
 
+/* Returns the numerical class in which a canonical plan computes a problem, which follows from the
+ * problem alone (conv/winograd.c). Solvers of other classes have other bits. */
+yki_class yki_canonical_class(const yki_problem *problem);
+
 /* What a solver is told of the device in a canonical plan: the device's own traits, or for
  * YKI_CANONICAL_FIXED those of a small GPU, which are the same on every device, as far as bits may
  * depend on them. */

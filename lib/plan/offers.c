@@ -515,7 +515,9 @@ ask(yki_choice *choice)
     yki_plan *plan = choice->plan;
     const yki_task *task = &choice->tasks[choice->index];
     uint8_t agreed = yki_agreed_class(&plan->options, task->node);
-    unsigned wanted = plan->options.canonical   ? DIRECT
+    yki_class canonical =
+        plan->options.strict ? YKI_CLASS_DIRECT : yki_canonical_class(&task->problem);
+    unsigned wanted = plan->options.canonical   ? 1u << canonical
                       : plan->options.strict    ? 1u << task->rounds
                       : agreed == YKI_ANY_CLASS ? EXACT | 1u << task->rounds
                                                 : 1u << (agreed - 1);
@@ -530,7 +532,7 @@ ask(yki_choice *choice)
                         "precision must be f32",
                         task->node->name, yki_class_name(task->rounds));
     YKI_TRY(list(choice, task, wanted));
-    if (choice->offer_count == menu->begin && wanted != DIRECT)
+    if (choice->offer_count == menu->begin && wanted != DIRECT && !plan->options.canonical)
         YKI_TRY(list(choice, task, DIRECT));
     menu->end = choice->offer_count;
     if (menu->end > menu->begin)

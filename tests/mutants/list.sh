@@ -350,6 +350,11 @@ mutant 'blocks of 8 channels in canonical sums' clkernels/common.cl \
     '#define YKI_CANONICAL_CHANNELS 16' '#define YKI_CANONICAL_CHANNELS 8' tests/op/check_canonical
 mutant 'parts of large gradients in canonical plans' lib/op/conv/conv2d.c \
     '>= MANY_WEIGHTS ? 1 : PARTS' '>= MANY_WEIGHTS ? PARTS : PARTS' tests/op/check_canonical
+mutant 'two parts of the weights of Winograd in canonical plans' lib/op/conv/winograd_weight.c \
+    'traits->canonical ? 1' 'traits->canonical ? 2' tests/op/check_canonical
+mutant 'canonical plans without Winograd' lib/plan/offers.c \
+    'plan->options.strict ? YKI_CLASS_DIRECT' 'true ? YKI_CLASS_DIRECT' \
+    tests/plan/check_canonical_plans
 mutant "a device's own quotients in canonical plans" clkernels/exact.cl \
     '!(SETTLE || YKI_CANONICAL)' '!SETTLE' tests/op/check_canonical rough
 mutant 'granules added as floats' clkernels/granule.cl '*to = first ? add : *to + add;' \

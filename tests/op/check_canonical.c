@@ -137,6 +137,30 @@ conv_case(yoke_graph *g)
                        &(yoke_conv2d_options){.filters = 21, .kernel = {3, 3}, .pad = {1, 1}}));
 }
 
+/* The same with so few filters that Winograd's algorithm would not pay. */
+static yoke_node *
+direct_conv_case(yoke_graph *g)
+{
+    return yoke_conv2d(g, floats(g, yoke_shape(19, 7, 6)),
+                       &(yoke_conv2d_options){.filters = 15, .kernel = {3, 3}, .pad = {1, 1}});
+}
+
+/* So small that simulators run it. */
+static yoke_node *
+one_tile_case(yoke_graph *g)
+{
+    return yoke_conv2d(g, floats(g, yoke_shape(16, 4, 4)),
+                       &(yoke_conv2d_options){.filters = 17, .kernel = {3, 3}, .pad = {1, 1}});
+}
+
+/* More tiles than winograd_weight.c transforms together, and several blocks of channels. */
+static yoke_node *
+many_tiles_case(yoke_graph *g)
+{
+    return yoke_conv2d(g, floats(g, yoke_shape(37, 19, 22)),
+                       &(yoke_conv2d_options){.filters = 70, .kernel = {3, 3}, .pad = {0, 1}});
+}
+
 /* An image of more positions than conv_blocked_weight.cl sums at a time. */
 static yoke_node *
 wide_conv_case(yoke_graph *g)
@@ -277,6 +301,9 @@ static const struct {
     {"dense of rows", dense_of_rows_case},
     {"long sum", long_sum_case},
     {"large conv", conv_case},
+    {"direct conv", direct_conv_case},
+    {"one tile", one_tile_case},
+    {"many tiles", many_tiles_case},
     {"wide conv", wide_conv_case},
     {"many weights", many_weights_case},
     {"strided conv", strided_conv_case},

@@ -456,9 +456,13 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
         yki_device_traits traits = *own;
         bool foreign = own->type == YOKE_DEVICE_CPU && (widths[w] || solver->side_by_side);
         bool fixed = s->options.canonical && solver->canonical == YKI_CANONICAL_FIXED;
+        yki_problem problem;
 
         if (s->options.canonical) {
             if (solver->canonical == YKI_NOT_CANONICAL || (fixed && w > 0))
+                continue;
+            yki_problem_of_node(node, (yki_extents){.batch = s->n}, &problem);
+            if (solver->numerical_class != yki_canonical_class(&problem))
                 continue;
             foreign = false;
         }

@@ -130,7 +130,7 @@ static const struct {
     /* those with attention last */
     {"mlp", mlp, 0x1f1d17177451c097},
     {"lenet", lenet, 0x45a87a8a0f9e2ba4},
-    {"simplecnn", simplecnn, 0x0c49192b7cc80b52},
+    {"simplecnn", simplecnn, 0xf46c7319e1d54fd2},
     {"gpt", gpt, 0x76e89fdcfee95b88},
     {"llama", llama, 0x0eb2c695019e6816},
 };

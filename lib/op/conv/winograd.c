@@ -44,6 +44,31 @@ yki_winograd_pays(const yki_conv *conv, int64_t h, int64_t w)
            2 * 16 * yki_winograd_tiles(h, w) <= 5 * h * w;
 }
 
+/* Every device must be able to do it: by launches that keep their matrices in memory, each within
+ * what OpenCL lets any device allocate, and whose loops are short enough for each driver
+ * (winograd_tiles.c). */
+yki_class
+yki_canonical_class(const yki_problem *problem)
+{
+    enum { MOST_BYTES = 128 << 20, MOST_TILES = 30000 };
+    yki_conv conv;
+    int64_t tiles, most;
+    bool to_x = problem->op == &yki_op_conv2d_grad_input;
+
+    if (!to_x && problem->op != &yki_op_conv2d && problem->op != &yki_op_conv2d_grad_weight)
+        return YKI_CLASS_DIRECT;
+    conv = yki_conv_of(problem);
+    if (!yki_winograd_pays(&conv, to_x ? conv.h : conv.oh, to_x ? conv.w : conv.ow))
+        return YKI_CLASS_DIRECT;
+    tiles = (conv.batched ? problem->max.batch : 1) *
+            yki_winograd_tiles(to_x ? conv.h : conv.oh, to_x ? conv.w : conv.ow);
+    most = YKI_MAX(conv.c, conv.o) + 3; /* rows are whole vectors of 4 */
+    return tiles <= MOST_TILES &&
+                   YKI_MAX(tiles + 3, YKI_MIN(conv.c, conv.o)) <= MOST_BYTES / (36 * 4) / most
+               ? YKI_CLASS_WINOGRAD4
+               : YKI_CLASS_DIRECT;
+}
+
 bool
 yki_winograd_fits(const yki_problem *problem, const yki_device_traits *traits)
 {
@@ -237,6 +262,7 @@ const yki_solver yki_solver_winograd = {
     .name = "conv2d-winograd4",
     .op = &forward_op,
     .numerical_class = YKI_CLASS_WINOGRAD4,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = yki_winograd_applies,
     .layouts = yki_winograd_layouts,
     .tunings = tunings,
@@ -247,6 +273,7 @@ const yki_solver yki_solver_winograd_grad_input = {
     .name = "conv2d-grad-input-winograd4",
     .op = &grad_input_op,
     .numerical_class = YKI_CLASS_WINOGRAD4,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = yki_winograd_applies,
     .layouts = yki_winograd_layouts,
     .tunings = tunings,

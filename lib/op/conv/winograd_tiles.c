@@ -145,11 +145,12 @@ cut_of(const side *s, const yki_device_traits *traits, const block *b)
     cut k = {.block = b, .down = pieces(s->o, b->tm), .splits = 1, .sum = s->c};
 
     k.across = pieces(s->weight ? s->c : s->row, b->tn);
-    if (s->weight) {
+    if (s->weight && !traits->canonical) { /* whose sums are one chain */
         k.splits = YKI_MIN(pieces(wanted, 36 * k.down * k.across), s->row / LEAST_SUM);
         k.splits = YKI_MAX(YKI_MIN(k.splits, MAX_SPLITS), 1);
-        k.sum = pieces(s->row, k.splits);
     }
+    if (s->weight)
+        k.sum = pieces(s->row, k.splits);
     return k;
 }
 
@@ -215,13 +216,14 @@ fits(const yki_problem *problem, const yki_device_traits *traits, const side *s,
     if (!yki_plain_applies(problem, traits) || tunings(problem, traits) == 0 ||
         !yki_winograd_pays(&s->conv, s->oh, s->ow))
         return false;
-    if (s->c * s->o < CHANNELS * (s->c + s->o) || s->row < LEAST_TILES)
+    /* What a canonical plan wants of it, every device must do (yki_canonical_class). */
+    if (!traits->canonical && (s->c * s->o < CHANNELS * (s->c + s->o) || s->row < LEAST_TILES ||
+                               4 * 36 * places > (int64_t)(traits->memory / 4)))
         return false;
     /* The places of one of 36 matrices are ints, and all 36 need memory. */
     return s->row <= MOST_BLOCKS * choices[YKI_COUNT(choices) - 1].tn && a < limit && b < limit &&
            s->c * s->o < limit / 9 && s->c * s->h * s->w < limit && s->o * s->oh * s->ow < limit &&
-           4 * 36 * YKI_MAX(a, b) <= (int64_t)traits->max_allocation &&
-           4 * 36 * places <= (int64_t)(traits->memory / 4);
+           4 * 36 * YKI_MAX(a, b) <= (int64_t)traits->max_allocation;
 }
 
 static bool
@@ -760,6 +762,7 @@ const yki_solver yki_solver_winograd_tiles = {
     .op = &forward_op,
     .numerical_class = YKI_CLASS_WINOGRAD4,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FREE,
     .with_parts = &yki_solver_winograd_tiles_parts,
     .applies = applies,
     .tunings = tunings,
@@ -771,6 +774,7 @@ const yki_solver yki_solver_winograd_tiles_grad_input = {
     .op = &grad_input_op,
     .numerical_class = YKI_CLASS_WINOGRAD4,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = applies,
     .tunings = tunings,
     .emit = emit,
@@ -781,6 +785,7 @@ const yki_solver yki_solver_winograd_tiles_grad_weight = {
     .op = &grad_weight_op,
     .numerical_class = YKI_CLASS_WINOGRAD4,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = applies,
     .tunings = tunings,
     .emit = emit_weight,

@@ -9,7 +9,8 @@
  * products. Here a group transforms a piece of the weights when it multiplies by it,
  * and the piece never leaves the group's cache. Each block of tiles transforms again,
  * so blocks are large. Where there would be many blocks, packed weights (winograd.c)
- * are better. The arithmetic is the same.
+ * are better. The arithmetic is the same. So they are in canonical plans, where each granule of a
+ * step reads the packed weights again.
  */
 #include "op/conv/winograd.h"
 

@@ -51,6 +51,12 @@ common_divisor(int64_t a, int64_t b)
     return a;
 }
 
+static int64_t
+squares_of(const shape *s, int64_t in_blocks, int64_t out_blocks)
+{
+    return ((in_blocks + s->c_most - 1) / s->c_most) * ((out_blocks + s->o_most - 1) / s->o_most);
+}
+
 static shape
 shape_for(const yki_problem *problem, const yki_device_traits *traits, const yki_conv *conv)
 {
@@ -66,9 +72,19 @@ shape_for(const yki_problem *problem, const yki_device_traits *traits, const yki
         s.c_most = 2;
     }
     s.o_most = YKI_MIN(CHANNELS / s.v, out_blocks);
-    s.units = ((in_blocks + s.c_most - 1) / s.c_most) * ((out_blocks + s.o_most - 1) / s.o_most);
+    s.units = squares_of(&s, in_blocks, out_blocks);
+    /* A canonical sum is one chain over all tiles, so squares are as small as devices are wide. */
+    while (traits->canonical && s.units < units && (s.o_most > 1 || s.c_most > 2)) {
+        if (s.o_most > 1)
+            s.o_most = (s.o_most + 1) / 2;
+        else
+            s.c_most = (s.c_most / 2 + 1) / 2 * 2;
+        s.units = squares_of(&s, in_blocks, out_blocks);
+    }
     /* Each compute unit gets the same number of units, unless there are many. */
-    s.splits = s.units >= 4 * units ? 1 : units / common_divisor(s.units, units);
+    s.splits = traits->canonical      ? 1
+               : s.units >= 4 * units ? 1
+                                      : units / common_divisor(s.units, units);
     s.splits = YKI_MAX(YKI_MIN(YKI_MIN(s.splits, most / 8), MAX_SPLITS), 1);
     s.units *= s.splits;
     s.step = 36 * (s.chunk * s.c_most * s.v + YKI_WINOGRAD_SKEW) +
@@ -131,6 +147,7 @@ const yki_solver yki_solver_winograd_grad_weight = {
     .name = "conv2d-grad-weight-winograd4",
     .op = &grad_weight_op,
     .numerical_class = YKI_CLASS_WINOGRAD4,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = applies,
     .layouts = layouts,
     .emit = emit,
