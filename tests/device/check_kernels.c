@@ -62,6 +62,33 @@ START_TEST(bytes_are_copied_and_filled)
 }
 END_TEST
 
+/* ---- the loss scale ---- */
+
+/* Vectors and a rest, in groups of one item and of many. */
+START_TEST(gradients_get_the_loss_scale)
+{
+    enum { SOME = COUNT - 3 };
+    float values[COUNT], step[WORDS] = {[7] = 3, [8] = 1024, [9] = 5};
+    double wanted[COUNT];
+    yki_buffer *result;
+    call run;
+
+    open_device();
+    ramp(values, COUNT, -1, 0.03f);
+    for (int i = 0; i < COUNT; i++)
+        wanted[i] = (i < SOME ? 1024 : 1) * (double)values[i];
+    run =
+        begin("flat.cl", _i ? "-DVEC=4 -DWG=32" : "-DVEC=16 -DWG=1", "yki_loss_scale", _i ? 32 : 1);
+    pass_buffer(&run, floats(COUNT, values));
+    pass_buffer(&run, result = floats(COUNT, values));
+    pass_buffer(&run, floats(WORDS, step));
+    pass_int(&run, SOME);
+    launch(&run, 2);
+    expect(result, wanted, COUNT, "scaled");
+    close_device();
+}
+END_TEST
+
 /* ---- teams: three inputs of eight ---- */
 
 /* The inputs of team.cl, `used` of them; those beyond are the first again. */
@@ -649,6 +676,7 @@ test_suite(void)
 
     tcase_add_test(tcase, a_dot_unit_multiplies_pairs);
     tcase_add_test(tcase, bytes_are_copied_and_filled);
+    tcase_add_loop_test(tcase, gradients_get_the_loss_scale, 0, 2);
     tcase = test_case(suite, "tiles");
     tcase_add_loop_test(tcase, a_dot_unit_multiplies_matrices, 0, YKI_COUNT(products));
     tcase = test_case(suite, "team");
