@@ -255,6 +255,8 @@ mutant 'one device does not skip' clkernels/update.cl \
     tests/train/check_loss_scale overflow
 mutant 'norm for clipping alone' lib/train/loss_scale.c 'clip_norm : FLT_MAX' 'clip_norm : 0' \
     tests/train/check_loss_scale overflow
+mutant 'the scale of the step before last' lib/train/steps.c \
+    'if (status == YOKE_OK && t->loss_scale.scales)' 'if (false)' tests/train/check_loss_scale scale
 mutant 'skipped steps count' lib/replica/replica.c 'r->step - r->skipped' 'r->step' \
     tests/train/check_loss_scale scale
 mutant 'small halves are 0' clkernels/dot.cl 'size < 0x38800000u ? low : high' \

@@ -407,6 +407,37 @@ START_TEST(skipped_steps_do_not_count)
 }
 END_TEST
 
+/* A step needs the scale that the one before has left, whether the caller waits for that or not. */
+START_TEST(a_step_knows_of_the_one_before)
+{
+    team_run run = {
+        .selector = whole, .net = TEAM_MLP, .precision = "f16", .optimizer = yoke_adam(0.01f)};
+    kept first = {0};
+    float scale = 0;
+
+    for (int waits = 1; waits >= 0; waits--) {
+        yoke_trainer *t = team_trainer(devices.context, &run);
+
+        t->loss_scale.scale = 0x1p26f;
+        for (int i = 0; i < 12; i++) {
+            ASSERT_OK(team_step(&run, t, i, NULL));
+            if (waits)
+                ASSERT_OK(yoke_trainer_wait(t));
+        }
+        if (waits) {
+            first = read_kept(t);
+            scale = t->loss_scale.scale;
+            ck_assert(t->loss_scale.skipped > 1 && t->loss_scale.skipped < 12);
+        } else {
+            ck_assert(!changed_since(t, &first));
+            ck_assert_float_eq(t->loss_scale.scale, scale);
+        }
+        yoke_trainer_destroy(t);
+    }
+    free(first.values);
+}
+END_TEST
+
 /* ---- checkpoints ---- */
 
 /* Trains an epoch from the newest checkpoint, or from nothing. */
@@ -478,6 +509,7 @@ test_suite(void)
     tcase_add_test(tcase, other_scales_are_refused);
     tcase_add_loop_test(tcase, the_scale_changes_no_bits, 0, 3);
     tcase_add_test(tcase, skipped_steps_do_not_count);
+    tcase_add_test(tcase, a_step_knows_of_the_one_before);
     tcase_add_test(tcase, checkpoints_keep_the_scale);
     return suite;
 }
