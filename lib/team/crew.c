@@ -171,7 +171,7 @@ open_replica(yki_crew *crew, size_t k, const yki_crew_options *options)
     if (crew->team->total > 1 || options->accumulates || crew->stages) {
         size_t rows = YKI_MAX(crew->exact.most, (size_t)1);
 
-        if (!crew->stages || k == crew->home)
+        if (!crew->stages || crew->team->first + k == crew->stages->home)
             YKI_TRY(yki_buffer_create(device, rows * crew->pairs * 8, 0, "results", &m->results));
         YKI_TRY(yki_buffer_create(device, crew->pairs * 8, 0, "results of the team", &m->totals));
     }
@@ -799,6 +799,7 @@ yki_crew_destroy(yki_crew *crew)
         (void)yki_crew_finish(crew);
     yki_landings_destroy(crew);
     yki_sharding_end_gathers(crew);
+    yki_stages_end_mail(crew);
     /* Ends all requests before their memory is freed. */
     for (size_t b = 0; crew->buckets.transit && b < crew->buckets.count; b++) {
         bool done;

@@ -27,6 +27,7 @@
  *   shard_level.c    chooses what is divided
  *   stages.c         runs a graph on several devices, each with nodes of its own
  *   cut_graph.c      finds these nodes where the user has named no places, by cut.c
+ *   stage_mail.c     what stages of several processes exchange besides; mail.c: their messages
  *   pipeline.c       the same with several micro-batches at a time; pipeline_order.c: their order
  */
 #ifndef YKI_CREW_H
@@ -308,7 +309,8 @@ typedef struct yki_crew {
                                   they were chosen here; or NULL */
     uint8_t *classes;          /* by node: the team's numerical class + 1; NULL: not agreed */
     size_t class_count;
-    size_t home; /* member with the loss and metrics, if there are places; else 0 */
+    size_t home; /* member with the loss and metrics, if there are places and it is of this process;
+                    else 0 */
 } yki_crew;
 
 typedef struct yki_crew_options {

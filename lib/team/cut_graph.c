@@ -21,6 +21,15 @@ enum {
 #define SECONDS_PER_BYTE      5e-11
 #define SECONDS_PER_SENT_BYTE 5e-10
 
+/* What the process of a device knows of it. Devices are those of all processes. */
+typedef struct known {
+    uint64_t memory; /* bytes that are left */
+    double speed;    /* a guess */
+    double kept;     /* of the first device */
+    bool measured;
+    bool shares; /* memory with the first device */
+} known;
+
 typedef struct cutting {
     const yki_crew *crew;
     const yki_crew_options *options;
@@ -35,6 +44,7 @@ typedef struct cutting {
     yki_cut_unit *units;
     double *seconds; /* by device and unit */
     yki_cut_device *devices;
+    known *known;        /* by device */
     uint32_t *device_of; /* by unit */
     size_t count;        /* of units */
     double kept;         /* part of what backward reads that stays, if it computes again; 1: all */
@@ -43,7 +53,7 @@ typedef struct cutting {
 static bool
 make(cutting *c)
 {
-    const size_t nodes = c->graph->node_count, devices = c->crew->count;
+    const size_t nodes = c->graph->node_count, devices = c->crew->team->total;
 
     c->live = yki_alloc(nodes, sizeof *c->live, "stages");
     c->unit = yki_alloc(nodes, sizeof *c->unit, "stages");
@@ -53,9 +63,10 @@ make(cutting *c)
     c->units = yki_alloc(nodes, sizeof *c->units, "stages");
     c->seconds = yki_alloc(devices * nodes, sizeof *c->seconds, "stages");
     c->devices = yki_alloc(devices, sizeof *c->devices, "stages");
+    c->known = yki_alloc(devices, sizeof *c->known, "stages");
     c->device_of = yki_alloc(nodes, sizeof *c->device_of, "stages");
     return c->live && c->unit && c->until && c->sums && c->loads && c->units && c->seconds &&
-           c->devices && c->device_of;
+           c->devices && c->known && c->device_of;
 }
 
 static void
@@ -69,6 +80,7 @@ unmake(cutting *c)
     yki_free(c->units);
     yki_free(c->seconds);
     yki_free(c->devices);
+    yki_free(c->known);
     yki_free(c->device_of);
 }
 
@@ -183,10 +195,20 @@ find_kept(cutting *c, yoke_replica *r, const yki_replica_in_team *in_team)
     return YOKE_OK;
 }
 
-/* Plans the whole graph for a device, with weights that have no memory. */
+/* Other processes wait. */
+static void
+say_alive(void *user)
+{
+    yoke_comm *comm = user;
+
+    comm->heartbeat(comm, 0, "compiling and measuring");
+}
+
+/* Plans the whole graph for a device of this process, with weights that have no memory. */
 static yoke_status
 find_loads(cutting *c, size_t k)
 {
+    const size_t at = c->crew->team->first + k;
     yoke_device *device = yoke_team_get_device(c->crew->team, k);
     yoke_replica_options o = c->options->replica;
     yki_replica_in_team in_team = {.accumulates = c->options->accumulates, .overlaps = true};
@@ -194,30 +216,100 @@ find_loads(cutting *c, size_t k)
     bool measured = false;
     yoke_status status;
 
+    if (c->crew->comm && c->crew->comm->heartbeat) {
+        in_team.tick = say_alive;
+        in_team.tick_user = c->crew->comm;
+    }
     o.batch = YKI_MAX(c->options->most[k], 1);
     YKI_TRY(yki_weights_create_bare(device, c->crew->graph, &in_team.weights));
     status = yki_replica_open(device, c->crew->graph, &o, &in_team, &r);
-    if (status == YOKE_OK && k == 0 && recomputes(c))
+    if (status == YOKE_OK && at == 0 && recomputes(c))
         status = find_kept(c, r, &in_team);
     if (status == YOKE_OK)
-        status = yki_replica_find_loads(r, c->loads + k * c->graph->node_count, &measured);
+        status = yki_replica_find_loads(r, c->loads + at * c->graph->node_count, &measured);
     yoke_replica_destroy(r);
     yki_weights_release(in_team.weights);
-    c->measured &= measured;
+    c->known[at].measured = measured;
+    c->known[at].kept = c->kept;
     return status;
+}
+
+/* Finds what there is to know of the devices of this process. */
+static yoke_status
+find_own(cutting *c)
+{
+    const yoke_team *team = c->crew->team;
+
+    for (size_t k = 0; k < team->count; k++) {
+        yoke_device *device = yoke_team_get_device((yoke_team *)team, k);
+        const yki_device_traits *traits = yki_device_get_traits(device);
+        known *own = &c->known[team->first + k];
+        uint64_t left;
+
+        YKI_TRY(find_loads(c, k));
+        left = yki_quota_left(device);
+        own->memory = left - left / YKI_SPARE;
+        own->speed = (double)traits->compute_units * traits->vector_width;
+        own->shares = yki_devices_share(device, yoke_team_get_device((yoke_team *)team, 0)) &&
+                      team->count == team->total;
+    }
+    return YOKE_OK;
+}
+
+/* The processes of a host take turns, so that nobody measures beside another, and those that come
+ * later find what was measured before. */
+static yoke_status
+find_in_turn(cutting *c)
+{
+    yoke_comm *comm = c->crew->comm;
+    int32_t *locals, most = 0;
+    yoke_status status;
+
+    if (!comm)
+        return find_own(c);
+    locals = yki_alloc((size_t)comm->ranks, sizeof *locals, "stages");
+    if (!locals)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = comm->allgather(comm, &comm->local_ranks, sizeof *locals, locals);
+    for (int32_t r = 0; r < comm->ranks; r++)
+        most = YKI_MAX(most, locals[r]);
+    yki_free(locals);
+    for (int32_t turn = 0; turn < most && status == YOKE_OK; turn++) {
+        if (turn == comm->local_rank)
+            status = find_own(c);
+        if (status == YOKE_OK)
+            status = comm->barrier(comm);
+    }
+    return status;
+}
+
+/* All processes cut by the same numbers. */
+static yoke_status
+share_loads(cutting *c)
+{
+    const yoke_team *team = c->crew->team;
+    int64_t *ones = yki_alloc(team->total, sizeof *ones, "stages");
+    yoke_status status = ones ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+
+    for (size_t k = 0; k < team->total && ones; k++)
+        ones[k] = 1;
+    if (status == YOKE_OK)
+        status = yki_team_share_rows(team, ones, sizeof *c->known, c->known);
+    if (status == YOKE_OK)
+        status = yki_team_share_rows(team, ones, c->graph->node_count * sizeof *c->loads, c->loads);
+    yki_free(ones);
+    YKI_TRY(status);
+    c->kept = c->known[0].kept;
+    for (size_t k = 0; k < team->total; k++)
+        c->measured &= c->known[k].measured;
+    return YOKE_OK;
 }
 
 /* A guess is of no device: a device with twice the units is taken to be twice as fast. */
 static double
 slowness(const cutting *c, size_t k)
 {
-    const yki_device_traits *first = yki_device_get_traits(yoke_team_get_device(c->crew->team, 0));
-    const yki_device_traits *own = yki_device_get_traits(yoke_team_get_device(c->crew->team, k));
-
-    if (c->measured)
-        return 1;
-    return (double)first->compute_units * first->vector_width /
-           ((double)own->compute_units * own->vector_width);
+    return c->measured ? 1 : c->known[0].speed / c->known[k].speed;
 }
 
 /* Bytes that the device of a parameter has of it, with gradient, sums and state. */
@@ -253,7 +345,7 @@ weigh_units(cutting *c)
         yki_cut_unit *unit = &c->units[unit_of(c, c->graph->nodes[i])];
         uint64_t kept = 0, packed = 0, prepared = 0;
 
-        for (size_t k = 0; k < c->crew->count; k++) {
+        for (size_t k = 0; k < c->crew->team->total; k++) {
             const yki_load *load = &c->loads[k * nodes + i];
 
             kept = YKI_MAX(kept, load->kept);
@@ -331,8 +423,7 @@ fail_to_fit(const cutting *c, const yki_cut_problem *p)
                             "memory, has %.1f MB left; give it more memory, or take a smaller "
                             "batch or more micro-batches",
                             node->name, (double)yki_cut_bytes(p, unit, unit + 1, 0, 1) / mb,
-                            yki_device_id(yoke_team_get_device(c->crew->team, largest)),
-                            (double)most / mb);
+                            yoke_team_get_device_name(c->crew->team, largest), (double)most / mb);
     }
     for (size_t u = 0; u < p->unit_count; u++)
         needed += p->units[u].fixed + p->units[u].kept;
@@ -370,7 +461,8 @@ set_budgets(const cutting *c, const yki_cut_problem *p, size_t stages, uint64_t 
         while (end < c->count && c->device_of[end] == device)
             end++;
         budget = yki_cut_budget(p, device, first, end, --behind, most);
-        budgets[device] = YKI_MAX(budget, UINT64_C(1)); /* a plan refuses that */
+        if (yki_is_here(c->crew, device)) /* a plan refuses 1 */
+            budgets[yki_here(c->crew, device)] = YKI_MAX(budget, UINT64_C(1));
     }
 }
 
@@ -382,7 +474,7 @@ cut(cutting *c, uint64_t *budgets)
     yki_cut_problem p = {.units = c->units,
                          .unit_count = c->count,
                          .devices = c->devices,
-                         .device_count = crew->count,
+                         .device_count = crew->team->total,
                          .stages = c->options->stages == YOKE_STAGES_AUTO ? 0 : c->options->stages,
                          .micro_batches = c->options->micro_batches,
                          .evaluates = c->options->fitting != NULL,
@@ -390,12 +482,9 @@ cut(cutting *c, uint64_t *budgets)
     size_t stages;
     double seconds;
 
-    for (size_t k = 0; k < crew->count; k++) {
-        yoke_device *device = yoke_team_get_device(crew->team, k);
-        const uint64_t left = yki_quota_left(device);
-
-        c->devices[k] = (yki_cut_device){c->seconds + k * nodes, left - left / YKI_SPARE};
-        if (!yki_devices_share(device, yoke_team_get_device(crew->team, 0)))
+    for (size_t k = 0; k < crew->team->total; k++) {
+        c->devices[k] = (yki_cut_device){c->seconds + k * nodes, c->known[k].memory};
+        if (!c->known[k].shares)
             p.seconds_per_byte = SECONDS_PER_SENT_BYTE;
     }
     YKI_TRY(check_places(c, &p));
@@ -437,8 +526,8 @@ find(cutting *c, uint32_t *homes, uint64_t *budgets)
     yki_free(uses);
     find_units(c);
     find_sums(c);
-    for (size_t k = 0; k < c->crew->count; k++)
-        YKI_TRY(find_loads(c, k));
+    YKI_TRY(find_in_turn(c));
+    YKI_TRY(share_loads(c));
     weigh_units(c);
     find_crossings(c);
     YKI_TRY(cut(c, budgets));

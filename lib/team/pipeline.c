@@ -13,193 +13,14 @@
  * sender reads the value into host memory, and the host waits for that before the receiver's turn.
  * Each member adds up gradients and running statistics in the order of the micro-batches, so the
  * bits are those of one micro-batch after the other.
+ *
+ * Where members are of several processes, all processes know what each plan computes, come to one
+ * order, and take the turns of their own members. A value then goes by a letter (mail.c) instead of
+ * the pinned memory; its receiver expects it as soon as the letter is free.
  */
 #include <string.h>
 
-#include "team/pipeline.h"
-#include "team/stages.h"
-
-/* The tasks of a leg. */
-typedef struct span {
-    yki_section section;
-    size_t begin, end;
-} span;
-
-/* A value of one micro-batch on its way from one member to another. */
-typedef struct passage {
-    yki_buffer *source, *target; /* the same where memory is shared */
-    yki_buffer *staging;         /* pinned, of the sender; NULL: memory is shared */
-    bool owns_source, owns_target;
-    yki_event made, taken; /* the receiver may take it; `staging` may be written again */
-} passage;
-
-typedef struct yki_pipeline {
-    size_t members;
-    uint32_t micro_batches;
-    uint32_t width;  /* micro-batches under way anywhere */
-    uint32_t *depth; /* by member: under way there */
-    yki_leg *legs;
-    span *spans; /* by leg */
-    size_t leg_count, leg_capacity, span_capacity;
-    size_t *first_leg, *last_leg; /* by member */
-    size_t home_leg;              /* behind which loss and metrics are known */
-    size_t crossings;
-    size_t *makers,
-        *takers;       /* by crossing: the leg behind which it leaves, before which it comes */
-    passage *passages; /* by crossing, then by member for the totals; and by micro-batch */
-    bool totals;       /* running statistics follow each micro-batch */
-    yki_plan **plans;  /* by member and micro-batch; the first is the replica's */
-    yki_turn *turns;
-    yki_event *left; /* by member and micro-batch: behind its last leg */
-    double seconds;  /* of a step, by the times of tasks */
-    bool measured;   /* all of these */
-} yki_pipeline;
-
-/* ---- legs ---- */
-
-static bool
-computes(const yki_plan *plan, yki_section section, size_t begin, size_t end)
-{
-    for (size_t t = begin; t < end; t++)
-        if (plan->tasks[t].section == section && plan->tasks[t].solver)
-            return true;
-    return false;
-}
-
-/* Whether a task writes the gradient of a parameter. A loss may be one with the gradients of the
- * layer before it; then forward does. */
-static bool
-writes_gradients(const yki_plan *plan, const yki_task *task)
-{
-    for (uint32_t s = task->problem.input_count; s < yki_problem_operands(&task->problem); s++)
-        if (plan->values[task->slots[s]].bucket)
-            return true;
-    return false;
-}
-
-static bool
-begins_backward(const yki_plan *plan, const span *s)
-{
-    if (s->section == YKI_BACKWARD)
-        return true;
-    for (size_t t = s->begin; t < s->end; t++)
-        if (plan->tasks[t].section == s->section && writes_gradients(plan, &plan->tasks[t]))
-            return true;
-    return false;
-}
-
-static yoke_status
-add_leg(yki_pipeline *p, const yki_crew *crew, size_t member, span s)
-{
-    const yki_crossings *all = &crew->stages->placed.crossings[true];
-
-    YKI_TRY(yki_grow((void **)&p->legs, &p->leg_capacity, p->leg_count + 1, sizeof *p->legs,
-                     "a pipeline"));
-    YKI_TRY(yki_grow((void **)&p->spans, &p->span_capacity, p->leg_count + 1, sizeof *p->spans,
-                     "a pipeline"));
-    p->legs[p->leg_count] = (yki_leg){.member = (uint32_t)member};
-    p->spans[p->leg_count] = s;
-    for (size_t i = 0; i < p->crossings; i++)
-        if (all->list[i].to == member && p->makers[i] != SIZE_MAX && p->takers[i] == SIZE_MAX)
-            p->takers[i] = p->leg_count;
-    p->leg_count++;
-    return YOKE_OK;
-}
-
-/* Gives a crossing the newest leg of its sender in the section, or one without tasks. */
-static yoke_status
-add_maker(yki_pipeline *p, const yki_crew *crew, size_t crossing, span here)
-{
-    const uint32_t from = crew->stages->placed.crossings[true].list[crossing].from;
-    size_t leg = p->leg_count;
-
-    while (leg > 0 &&
-           !(p->legs[leg - 1].member == from && p->spans[leg - 1].section == here.section))
-        leg--;
-    if (leg == 0) {
-        YKI_TRY(add_leg(p, crew, from, here));
-        leg = p->leg_count;
-    }
-    p->makers[crossing] = leg - 1;
-    return YOKE_OK;
-}
-
-/* Cuts a section of all members where values cross. Backward of a member ends with a leg, even if
- * it has no tasks: it adds up gradients. */
-static yoke_status
-add_section(yki_pipeline *p, const yki_crew *crew, yki_section section)
-{
-    const yki_route *route = &crew->stages->routes[true];
-    size_t *at = yki_alloc(p->members, sizeof *at, "a pipeline");
-    yoke_status status = at ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
-
-    for (size_t i = 0; i < p->crossings && status == YOKE_OK; i++) {
-        const size_t *ends = route->ends + i * p->members;
-
-        if (route->sections[i] != section)
-            continue;
-        for (size_t k = 0; k < p->members && status == YOKE_OK; k++) {
-            if (ends[k] <= at[k])
-                continue;
-            if (computes(crew->members[k].replica->training, section, at[k], ends[k]))
-                status = add_leg(p, crew, k, (span){section, at[k], ends[k]});
-            at[k] = ends[k];
-        }
-        if (status == YOKE_OK)
-            status = add_maker(p, crew, i, (span){section, 0, 0});
-    }
-    for (size_t k = 0; k < p->members && status == YOKE_OK; k++) {
-        const yki_plan *plan = crew->members[k].replica->training;
-
-        if (section == YKI_BACKWARD || computes(plan, section, at[k], plan->task_count))
-            status = add_leg(p, crew, k, (span){section, at[k], plan->task_count});
-    }
-    yki_free(at);
-    return status;
-}
-
-/* Finds what legs of a member's plan take. */
-static yoke_status
-time_legs(yki_pipeline *p, const yki_plan *plan, size_t member)
-{
-    double *seconds = yki_alloc(plan->task_count, sizeof *seconds, "times of tasks");
-
-    if (!seconds)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    p->measured &= yki_plan_find_seconds(plan, seconds);
-    for (size_t j = 0; j < p->leg_count; j++)
-        for (size_t t = p->spans[j].begin; p->legs[j].member == member && t < p->spans[j].end; t++)
-            p->legs[j].seconds += plan->tasks[t].section == p->spans[j].section ? seconds[t] : 0;
-    yki_free(seconds);
-    return YOKE_OK;
-}
-
-static yoke_status
-make_legs(yki_pipeline *p, const yki_crew *crew)
-{
-    for (size_t i = 0; i < p->crossings; i++)
-        p->makers[i] = p->takers[i] = SIZE_MAX;
-    YKI_TRY(add_section(p, crew, YKI_FORWARD));
-    p->home_leg = SIZE_MAX;
-    for (size_t j = 0; j < p->leg_count; j++)
-        p->home_leg = p->legs[j].member == crew->home ? j : p->home_leg;
-    YKI_TRY(add_section(p, crew, YKI_BACKWARD));
-    p->measured = true;
-    for (size_t k = 0; k < p->members; k++) {
-        const yki_plan *plan = crew->members[k].replica->training;
-        bool backward = false;
-
-        YKI_TRY(time_legs(p, plan, k));
-        for (size_t j = 0; j < p->leg_count; j++)
-            if (p->legs[j].member == k)
-                p->legs[j].backward = backward |= begins_backward(plan, &p->spans[j]);
-    }
-    for (size_t j = p->leg_count; j-- > 0;)
-        p->first_leg[p->legs[j].member] = j;
-    for (size_t j = 0; j < p->leg_count; j++)
-        p->last_leg[p->legs[j].member] = j;
-    return YOKE_OK;
-}
+#include "team/pipeline_parts.h"
 
 /* ---- how many micro-batches are under way ---- */
 
@@ -258,11 +79,25 @@ find_order(yki_pipeline *p)
 
 /* ---- buffers and twins ---- */
 
+/* Of a member of this process. */
+static yoke_device *
+device_of(const yki_crew *crew, size_t member)
+{
+    return yoke_team_get_device(crew->team, yki_here(crew, member));
+}
+
+static yki_member *
+member_of(yki_crew *crew, size_t member)
+{
+    return &crew->members[yki_here(crew, member)];
+}
+
+/* Whether both are of this process, and share memory. */
 static bool
 share_memory(const yki_crew *crew, size_t one, size_t other)
 {
-    return yki_devices_share(yoke_team_get_device(crew->team, one),
-                             yoke_team_get_device(crew->team, other));
+    return yki_is_here(crew, one) && yki_is_here(crew, other) &&
+           yki_devices_share(device_of(crew, one), device_of(crew, other));
 }
 
 /* The newest statistics of the loss go from its member to all, itself too. */
@@ -271,7 +106,7 @@ ends_of(const yki_pipeline *p, const yki_crew *crew, size_t i, size_t *from, siz
 {
     const yki_crossing *c = crew->stages->placed.crossings[true].list;
 
-    *from = i < p->crossings ? c[i].from : crew->home;
+    *from = i < p->crossings ? c[i].from : crew->stages->home;
     *to = i < p->crossings ? c[i].to : i - p->crossings;
 }
 
@@ -289,25 +124,27 @@ static yoke_status
 make_crossing(const yki_pipeline *p, const yki_crew *crew, size_t i, uint32_t at)
 {
     const yki_crossing *c = &crew->stages->placed.crossings[true].list[i];
-    passage *one = &p->passages[i * p->width + at];
+    yki_passage *one = &p->passages[i * p->width + at];
 
     one->source = c->source;
     one->target = c->target;
     if (at == 0 || is_constant(p, crew, i))
         return YOKE_OK;
-    if (i > 0 && c[-1].node == c->node) {
+    if (yki_is_here(crew, c->from) && i > 0 && c[-1].node == c->node) {
         one->source = p->passages[(i - 1) * p->width + at].source;
-    } else {
-        YKI_TRY(yki_buffer_create(yoke_team_get_device(crew->team, c->from),
-                                  yki_buffer_size(c->source), 0, c->node->name, &one->source));
+    } else if (yki_is_here(crew, c->from)) {
+        YKI_TRY(yki_buffer_create(device_of(crew, c->from), yki_buffer_size(c->source), 0,
+                                  c->node->name, &one->source));
         one->owns_source = true;
     }
+    if (!yki_is_here(crew, c->to))
+        return YOKE_OK;
     if (c->target == c->source) {
         one->target = one->source;
         return YOKE_OK;
     }
-    YKI_TRY(yki_buffer_create(yoke_team_get_device(crew->team, c->to), yki_buffer_size(c->target),
-                              0, c->node->name, &one->target));
+    YKI_TRY(yki_buffer_create(device_of(crew, c->to), yki_buffer_size(c->target), 0, c->node->name,
+                              &one->target));
     one->owns_target = true;
     return YOKE_OK;
 }
@@ -315,16 +152,28 @@ make_crossing(const yki_pipeline *p, const yki_crew *crew, size_t i, uint32_t at
 static yoke_status
 make_total(const yki_pipeline *p, const yki_crew *crew, size_t member, uint32_t at)
 {
-    passage *one = &p->passages[(p->crossings + member) * p->width + at];
+    yki_passage *one = &p->passages[(p->crossings + member) * p->width + at];
 
-    one->target = crew->members[member].totals;
+    if (yki_is_here(crew, member))
+        one->target = crew->members[yki_here(crew, member)].totals;
+    if (!yki_is_here(crew, crew->stages->home))
+        return YOKE_OK;
     if (member > 0) {
         one->source = p->passages[p->crossings * p->width + at].source;
         return YOKE_OK;
     }
     one->owns_source = true;
-    return yki_buffer_create(yoke_team_get_device(crew->team, crew->home), crew->pairs * 8, 0,
+    return yki_buffer_create(device_of(crew, crew->stages->home), crew->pairs * 8, 0,
                              "results of the team", &one->source);
+}
+
+static yki_letter *
+letter_of(const yki_pipeline *p, const yki_crew *crew, size_t i, uint32_t at)
+{
+    yki_letter *one =
+        at == 0 ? &crew->stages->letters[true][i] : &p->letters[i * (p->width - 1) + at - 1];
+
+    return one->peer < 0 ? NULL : one;
 }
 
 static yoke_status
@@ -337,15 +186,15 @@ make_passages(yki_pipeline *p, const yki_crew *crew)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++)
         for (uint32_t at = 0; at < p->width; at++) {
-            passage *one = &p->passages[i * p->width + at];
+            yki_passage *one = &p->passages[i * p->width + at];
             size_t from, to;
 
             ends_of(p, crew, i, &from, &to);
+            one->letter = letter_of(p, crew, i, at);
             YKI_TRY(i < p->crossings ? make_crossing(p, crew, i, at) : make_total(p, crew, to, at));
-            if (!share_memory(crew, from, to))
-                YKI_TRY(yki_buffer_create(yoke_team_get_device(crew->team, from),
-                                          yki_buffer_size(one->source), YKI_BUFFER_PINNED,
-                                          "values on their way", &one->staging));
+            if (yki_is_here(crew, from) && yki_is_here(crew, to) && !share_memory(crew, from, to))
+                YKI_TRY(yki_buffer_create(device_of(crew, from), yki_buffer_size(one->source),
+                                          YKI_BUFFER_PINNED, "values on their way", &one->staging));
         }
     return YOKE_OK;
 }
@@ -357,13 +206,13 @@ make_twins(yki_pipeline *p, const yki_crew *crew, size_t member, yki_buffer **le
     const yki_crossings *all = &crew->stages->placed.crossings[true];
     yki_plan **plans = p->plans + member * p->width;
 
-    plans[0] = crew->members[member].replica->training;
+    plans[0] = crew->members[yki_here(crew, member)].replica->training;
     for (uint32_t at = 1; at < p->width; at++) {
         const uint32_t apart = memories(p, member);
 
         memset(lent, 0, plans[0]->node_count * sizeof *lent);
         for (size_t i = 0; i < all->count; i++) {
-            const passage *one = &p->passages[i * p->width + at];
+            const yki_passage *one = &p->passages[i * p->width + at];
 
             if (all->list[i].from == member)
                 lent[all->list[i].node->id] = one->source;
@@ -382,9 +231,9 @@ make_all_twins(yki_pipeline *p, yki_crew *crew)
         yki_alloc(crew->members[0].replica->training->node_count, sizeof *lent, "a pipeline");
     yoke_status status = lent ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 
-    for (size_t k = 0; k < p->members && status == YOKE_OK; k++) {
+    for (size_t k = 0; k < crew->count && status == YOKE_OK; k++) {
         crew->at = k;
-        status = make_twins(p, crew, k, lent);
+        status = make_twins(p, crew, crew->team->first + k, lent);
     }
     yki_free(lent);
     return status;
@@ -392,35 +241,57 @@ make_all_twins(yki_pipeline *p, yki_crew *crew)
 
 /* ---- making ---- */
 
-/* Whether a state takes its next value from a task, which the micro-batch behind would read too
- * early. Running statistics do not. */
-static bool
-has_early_states(const yki_plan *plan)
+/* One more letter for each value and each micro-batch but the first, which has that of a step
+ * without a pipeline. */
+static yoke_status
+make_letters(yki_pipeline *p, yki_crew *crew)
 {
-    for (size_t i = 0; plan->commits && i < plan->weights->state_count; i++)
-        if (plan->commits[i])
-            return true;
-    return false;
+    const yki_extents max = {.batch = crew->members[0].replica->options.batch};
+    uint64_t *bytes;
+    uint32_t *ends;
+    size_t count;
+    yoke_status status = yki_stages_list(crew, true, max, &count, &bytes, &ends);
+
+    p->expected = yki_alloc(count, sizeof *p->expected, "a pipeline");
+    if (!p->expected)
+        status = YOKE_ERROR_OUT_OF_MEMORY;
+    p->letter_count = count * (p->width - 1);
+    if (status == YOKE_OK)
+        status = yki_letters_make(crew, count, bytes, ends, p->width - 1, &p->letters,
+                                  &p->letter_memory);
+    yki_free(bytes);
+    yki_free(ends);
+    return status;
+}
+
+/* Tells the other processes whether there is memory for the pipeline: if one has none, none has it.
+ */
+static yoke_status
+agree(yki_pipeline *p, yki_crew *crew, yoke_status status)
+{
+    if (!crew->comm || (status != YOKE_OK && !yki_lacks_memory(status)))
+        return status;
+    for (size_t k = 0; k < crew->count; k++)
+        p->heads[crew->team->first + k].lacks = yki_lacks_memory(status);
+    YKI_TRY(yki_team_share_rows(crew->team, p->ones, sizeof *p->heads, p->heads));
+    for (size_t k = 0; k < p->members && status == YOKE_OK; k++)
+        if (p->heads[k].lacks)
+            status = yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY, "%s has too little",
+                              yoke_team_get_device_name(crew->team, k));
+    return status;
 }
 
 static yoke_status
-make_arrays(yki_pipeline *p)
+make_memory(yki_pipeline *p, yki_crew *crew)
 {
-    p->depth = yki_alloc(p->members, sizeof *p->depth, "a pipeline");
-    p->first_leg = yki_alloc(p->members, sizeof *p->first_leg, "a pipeline");
-    p->last_leg = yki_alloc(p->members, sizeof *p->last_leg, "a pipeline");
-    p->makers = yki_alloc(p->crossings, sizeof *p->makers, "a pipeline");
-    p->takers = yki_alloc(p->crossings, sizeof *p->takers, "a pipeline");
-    return p->depth && p->first_leg && p->last_leg && p->makers && p->takers
-               ? YOKE_OK
-               : YOKE_ERROR_OUT_OF_MEMORY;
+    YKI_TRY(make_passages(p, crew));
+    return make_all_twins(p, crew);
 }
 
 static yoke_status
 fill(yki_pipeline *p, yki_crew *crew)
 {
-    YKI_TRY(make_arrays(p));
-    YKI_TRY(make_legs(p, crew));
+    YKI_TRY(yki_pipeline_make_legs(p, crew));
     find_depths(p, p->micro_batches);
     if (p->width == 1)
         return YOKE_OK;
@@ -428,8 +299,8 @@ fill(yki_pipeline *p, yki_crew *crew)
     p->left = yki_alloc(p->members * p->width, sizeof *p->left, "a pipeline");
     if (!p->plans || !p->left)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    YKI_TRY(make_passages(p, crew));
-    YKI_TRY(make_all_twins(p, crew));
+    YKI_TRY(make_letters(p, crew));
+    YKI_TRY(agree(p, crew, make_memory(p, crew)));
     return find_order(p);
 }
 
@@ -441,24 +312,26 @@ yki_pipeline_create(yki_crew *crew, uint32_t micro_batches)
     yoke_status status;
     bool early = false;
 
-    for (size_t k = 0; k < crew->count; k++)
-        early |= has_early_states(crew->members[k].replica->training);
+    if (crew->team->total < 2)
+        return YOKE_OK;
+    p = yki_alloc(1, sizeof *p, "a pipeline");
+    if (!p)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    p->members = crew->team->total;
+    p->micro_batches = micro_batches;
+    p->crossings = crew->stages->placed.crossings[true].count;
+    p->totals = crew->members[0].replica->weights->state_count > 0;
+    crew->stages->pipeline = p;
+    status = yki_pipeline_make_notes(p, crew);
+    for (size_t k = 0; k < p->members && status == YOKE_OK; k++)
+        early |= p->heads[k].early;
     for (size_t i = 0; i < all->count; i++)
         early |= all->list[i].node->role == YKI_ROLE_STATE && !yki_is_constant(all->list[i].node);
     if (early)
         yki_log(YOKE_LOG_INFO, "the stages of the graph compute one after the other, as a "
                                "micro-batch reads a state that the one before it changes");
-    if (early || crew->count < 2)
-        return YOKE_OK;
-    p = yki_alloc(1, sizeof *p, "a pipeline");
-    if (!p)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    p->members = crew->count;
-    p->micro_batches = micro_batches;
-    p->crossings = crew->stages->placed.crossings[true].count;
-    p->totals = crew->members[0].replica->weights->state_count > 0;
-    crew->stages->pipeline = p;
-    status = fill(p, crew);
+    if (status == YOKE_OK && !early)
+        status = fill(p, crew);
     if (status == YOKE_OK && p->width > 1)
         return YOKE_OK;
     if (!yki_lacks_memory(status)) {
@@ -492,12 +365,13 @@ yki_pipeline_destroy(yki_crew *crew)
     if (!p)
         return;
     crew->stages->pipeline = NULL;
+    yki_letters_free(crew, p->letters, p->letter_count, p->letter_memory);
     for (size_t i = p->plans ? p->members * p->width : 0; i-- > 0;)
         if (i % p->width > 0)
             yki_plan_destroy(p->plans[i]);
     for (size_t i = 0; p->passages && i < (p->crossings + (p->totals ? p->members : 0)) * p->width;
          i++) {
-        passage *one = &p->passages[i];
+        yki_passage *one = &p->passages[i];
 
         yki_event_release(&one->made);
         (void)yki_event_wait(&one->taken);
@@ -521,6 +395,11 @@ yki_pipeline_destroy(yki_crew *crew)
     yki_free(p->plans);
     yki_free(p->turns);
     yki_free(p->left);
+    yki_free(p->heads);
+    yki_free(p->notes);
+    yki_free(p->first_note);
+    yki_free(p->ones);
+    yki_free(p->expected);
     yki_free(p);
 }
 
@@ -530,22 +409,26 @@ yki_pipeline_destroy(yki_crew *crew)
 static yoke_status
 send(yki_pipeline *p, yki_crew *crew, size_t i, uint32_t micro_batch, uint64_t size)
 {
-    passage *one = &p->passages[i * p->width + micro_batch % p->width];
+    yki_passage *one = &p->passages[i * p->width + micro_batch % p->width];
     yki_queue *queue;
     size_t from, to;
 
     ends_of(p, crew, i, &from, &to);
-    if (is_constant(p, crew, i) && micro_batch > 0)
+    if (!yki_is_here(crew, from) || (is_constant(p, crew, i) && micro_batch > 0))
         return YOKE_OK;
-    queue = crew->members[from].replica->queue;
+    queue = member_of(crew, from)->replica->queue;
+    if (one->letter)
+        return yki_mail_send(&crew->stages->mail, one->letter, queue, one->source, 0, size);
+    if (!yki_is_here(crew, to))
+        return YOKE_OK;
     yki_event_release(&one->made);
     if (!one->staging) {
         YKI_TRY(yki_queue_marker(queue, YKI_NO_WAIT, &one->made));
         return yki_queue_flush(queue);
     }
-    crew->at = to;
+    crew->at = yki_here(crew, to);
     YKI_TRY(yki_event_wait(&one->taken));
-    crew->at = from;
+    crew->at = yki_here(crew, from);
     YKI_TRY(yki_queue_read(queue, one->source, 0, size, yki_buffer_host(one->staging), YKI_NO_WAIT,
                            &one->made));
     return yki_queue_flush(queue);
@@ -555,25 +438,59 @@ send(yki_pipeline *p, yki_crew *crew, size_t i, uint32_t micro_batch, uint64_t s
 static yoke_status
 receive(yki_pipeline *p, yki_crew *crew, size_t i, uint32_t micro_batch, uint64_t size)
 {
-    passage *one = &p->passages[i * p->width + micro_batch % p->width];
+    yki_passage *one = &p->passages[i * p->width + micro_batch % p->width];
     yki_queue *queue;
     size_t from, to;
 
     ends_of(p, crew, i, &from, &to);
     if (is_constant(p, crew, i) && micro_batch > 0)
         return YOKE_OK;
-    queue = crew->members[to].replica->queue;
+    queue = member_of(crew, to)->replica->queue;
+    if (one->letter) {
+        p->expected[i] = YKI_MAX(p->expected[i], micro_batch + 1);
+        return yki_mail_receive(&crew->stages->mail, one->letter, queue, one->target, 0, size);
+    }
     if (!one->staging && one->source == one->target)
         return yki_queue_marker(queue, (yki_wait){&one->made, 1}, NULL);
     if (!one->staging)
         return yki_queue_copy(queue, one->source, 0, one->target, 0, size,
                               (yki_wait){&one->made, 1}, NULL);
-    crew->at = from;
+    crew->at = yki_here(crew, from);
     YKI_TRY(yki_event_wait(&one->made));
-    crew->at = to;
+    crew->at = yki_here(crew, to);
     yki_event_release(&one->taken);
     return yki_queue_write(queue, one->target, 0, size, yki_buffer_host(one->staging), YKI_NO_WAIT,
                            &one->taken);
+}
+
+/* Expects what other processes send to a member for this micro-batch and for those behind it, as
+ * far as letters are free. */
+static yoke_status
+expect(yki_pipeline *p, yki_crew *crew, size_t member, uint32_t micro_batch,
+       const yki_pipeline_source *source)
+{
+    const yki_crossing *c = crew->stages->placed.crossings[true].list;
+    const uint32_t end = YKI_MIN(micro_batch + p->width, p->micro_batches);
+    yki_extents extents = p->plans[member * p->width + micro_batch % p->width]->extents;
+    bool expected = true;
+
+    for (size_t i = 0; i < p->crossings; i++, expected = true) {
+        const yki_operand operand = yki_operand_of(c[i].node);
+
+        for (uint32_t b = p->expected[i]; c[i].to == member && b < end; b++) {
+            yki_letter *letter = p->passages[i * p->width + b % p->width].letter;
+
+            if (!letter || (b > 0 && is_constant(p, crew, i)))
+                break;
+            extents.batch = source->samples(source->user, b);
+            YKI_TRY(yki_mail_expect(&crew->stages->mail, letter,
+                                    (uint64_t)yki_value_bytes(&operand, extents), &expected));
+            if (!expected)
+                break;
+            p->expected[i] = b + 1;
+        }
+    }
+    return YOKE_OK;
 }
 
 /* Begins a micro-batch on a member. What the one before the last `width` has left there for others
@@ -583,15 +500,16 @@ begin(yki_pipeline *p, yki_crew *crew, size_t member, uint32_t micro_batch,
       const yki_pipeline_source *source, float rate_factor)
 {
     const uint32_t at = micro_batch % p->width;
-    yki_member *m = &crew->members[member];
+    yki_member *m = member_of(crew, member);
     yki_plan *plan = p->plans[member * p->width + at];
 
     for (size_t k = 0; k < p->members && micro_batch >= p->width; k++)
         if (k != member && share_memory(crew, k, member))
             YKI_TRY(yki_queue_marker(m->replica->queue, (yki_wait){&p->left[k * p->width + at], 1},
                                      NULL));
-    YKI_TRY(source->load(source->user, member, plan, micro_batch));
-    return yki_member_begin(crew, m, plan, micro_batch, rate_factor);
+    YKI_TRY(source->load(source->user, yki_here(crew, member), plan, micro_batch));
+    YKI_TRY(yki_member_begin(crew, m, plan, micro_batch, rate_factor));
+    return crew->comm ? expect(p, crew, member, micro_batch, source) : YOKE_OK;
 }
 
 /* Enqueues what follows the loss of a micro-batch. */
@@ -602,7 +520,8 @@ add_results(yki_pipeline *p, yki_crew *crew, uint32_t micro_batch)
     yki_member *home = &crew->members[crew->home];
     yki_queue *queue = home->replica->queue;
 
-    YKI_TRY(yki_member_pack(crew, home, p->plans[crew->home * p->width + at], 0, micro_batch > 0));
+    YKI_TRY(yki_member_pack(crew, home, p->plans[crew->stages->home * p->width + at], 0,
+                            micro_batch > 0));
     if (!p->totals || micro_batch + 1 == p->micro_batches)
         return YOKE_OK;
     YKI_TRY(yki_combine_enqueue(queue, &home->total, YKI_NO_WAIT));
@@ -620,7 +539,7 @@ end(yki_pipeline *p, yki_crew *crew, size_t member, uint32_t micro_batch)
 {
     const uint32_t at = micro_batch % p->width;
     const bool last = micro_batch + 1 == p->micro_batches;
-    yki_member *m = &crew->members[member];
+    yki_member *m = member_of(crew, member);
     yki_event *left = &p->left[member * p->width + at];
 
     crew->buckets.first = micro_batch == 0;
@@ -634,13 +553,14 @@ end(yki_pipeline *p, yki_crew *crew, size_t member, uint32_t micro_batch)
     return yki_queue_marker(m->replica->queue, YKI_NO_WAIT, left);
 }
 
+/* All plans of a micro-batch have the same extents. */
 static uint64_t
-size_of(const yki_pipeline *p, const yki_crossing *c, uint32_t micro_batch)
+size_of(const yki_pipeline *p, const yki_crossing *c, size_t member, uint32_t micro_batch)
 {
     const yki_operand operand = yki_operand_of(c->node);
 
-    return (uint64_t)yki_value_bytes(
-        &operand, p->plans[c->from * p->width + micro_batch % p->width]->extents);
+    return (uint64_t)yki_value_bytes(&operand,
+                                     p->plans[member * p->width + micro_batch % p->width]->extents);
 }
 
 static yoke_status
@@ -649,24 +569,29 @@ take_turn(yki_pipeline *p, yki_crew *crew, yki_turn turn, const yki_pipeline_sou
 {
     const yki_crossing *c = crew->stages->placed.crossings[true].list;
     const size_t member = p->legs[turn.leg].member;
-    const span *s = &p->spans[turn.leg];
-    yki_member *m = &crew->members[member];
+    const yki_leg_span *s = &p->spans[turn.leg];
+    yki_member *m;
 
-    crew->at = member;
+    if (!yki_is_here(crew, member))
+        return yki_mail_advance(&crew->stages->mail);
+    m = member_of(crew, member);
+    crew->at = yki_here(crew, member);
     if (turn.leg == p->first_leg[member])
         YKI_TRY(begin(p, crew, member, turn.micro_batch, source, rate_factor));
     for (size_t i = 0; i < p->crossings; i++)
         if (p->takers[i] == turn.leg)
-            YKI_TRY(receive(p, crew, i, turn.micro_batch, size_of(p, &c[i], turn.micro_batch)));
+            YKI_TRY(
+                receive(p, crew, i, turn.micro_batch, size_of(p, &c[i], member, turn.micro_batch)));
     m->position = s->begin;
     YKI_TRY(yki_member_run(crew, m, p->plans[member * p->width + turn.micro_batch % p->width],
                            s->section, s->end));
     for (size_t i = 0; i < p->crossings; i++)
         if (p->makers[i] == turn.leg)
-            YKI_TRY(send(p, crew, i, turn.micro_batch, size_of(p, &c[i], turn.micro_batch)));
+            YKI_TRY(
+                send(p, crew, i, turn.micro_batch, size_of(p, &c[i], member, turn.micro_batch)));
     if (turn.leg == p->home_leg)
         YKI_TRY(add_results(p, crew, turn.micro_batch));
-    crew->at = member;
+    crew->at = yki_here(crew, member);
     if (turn.leg == p->last_leg[member])
         YKI_TRY(end(p, crew, member, turn.micro_batch));
     return yki_queue_flush(m->replica->queue);
@@ -680,6 +605,9 @@ yki_pipeline_run(yki_crew *crew, const yki_pipeline_source *source, float rate_f
 
     crew->buckets.next = crew->buckets.landed = 0;
     crew->buckets.marks = false;
+    crew->stages->mail.step = (int64_t)crew->members[0].replica->step;
+    for (size_t i = 0; i < p->crossings + (p->totals ? p->members : 0); i++)
+        p->expected[i] = 0;
     for (size_t i = 0; i < p->leg_count * p->micro_batches; i++)
         YKI_TRY(take_turn(p, crew, p->turns[i], source, rate_factor));
     yki_span_end(crew->host_track, begun, "enqueue micro-batches", -1);
@@ -728,8 +656,7 @@ yki_pipeline_explain(const yki_crew *crew, const yki_teller *to)
     yki_tell(to, "%-20s %14s %14s %14s %8s", "device", "at a time", "computes, ms", "waits, ms",
              "waits, %");
     for (size_t k = 0; k < p->members; k++)
-        yki_tell(to, "%-20s %14u %14.3f %14.3f %8.1f",
-                 yki_device_id(yoke_team_get_device(crew->team, k)), p->depth[k], busy(p, k) * 1e3,
-                 (p->seconds - busy(p, k)) * 1e3,
+        yki_tell(to, "%-20s %14u %14.3f %14.3f %8.1f", yoke_team_get_device_name(crew->team, k),
+                 p->depth[k], busy(p, k) * 1e3, (p->seconds - busy(p, k)) * 1e3,
                  p->seconds > 0 ? 100 * (1 - busy(p, k) / p->seconds) : 0.);
 }

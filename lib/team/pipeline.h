@@ -52,12 +52,13 @@ yoke_status yki_pipeline_order(const yki_order_problem *problem, yki_turn *turns
  * member. */
 typedef struct yki_pipeline_source {
     yoke_status (*load)(void *user, size_t member, yki_plan *plan, uint32_t index);
+    int64_t (*samples)(void *user, uint32_t index); /* of micro-batch `index` */
     void *user;
 } yki_pipeline_source;
 
 /* Sets the pipeline of a crew with stages, for steps of so many micro-batches. Without one, one
  * micro-batch follows the other: so it stays where one member has all, or memory is too short,
- * which is logged. Waits. */
+ * which is logged. All processes call it, and come to the same. Waits. */
 yoke_status yki_pipeline_create(yki_crew *crew, uint32_t micro_batches);
 /* Frees it, before the crew. Without one nothing happens. */
 void yki_pipeline_destroy(yki_crew *crew);
@@ -70,7 +71,8 @@ bool yki_pipeline_exists(const yki_crew *crew);
 yoke_status yki_pipeline_run(yki_crew *crew, const yki_pipeline_source *source, float rate_factor);
 /* Seconds of a step, as far as the times of tasks tell. */
 double yki_pipeline_seconds(const yki_crew *crew);
-/* The most micro-batches that the member has under way. */
+/* The most micro-batches that the member has under way; members are numbered over the whole team.
+ */
 uint32_t yki_pipeline_depth(const yki_crew *crew, size_t member);
 /* Tells, for each member, the micro-batches under way, and how long it computes and waits. */
 void yki_pipeline_explain(const yki_crew *crew, const yki_teller *to);

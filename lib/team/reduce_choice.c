@@ -328,7 +328,7 @@ yki_crew_choose_reduction(yki_crew *crew, const yki_crew_options *options)
     yoke_status status = YOKE_OK;
 
     crew->buckets.limit = options->bucket_bytes;
-    if (!crew->comm || crew->graph->place_count)
+    if (!crew->comm || crew->graph->place_count || options->stages)
         return YOKE_OK;
     c.device = yoke_team_get_device(crew->team, 0);
     list_algorithms(&c);

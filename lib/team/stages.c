@@ -46,10 +46,10 @@ check_cut(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_opt
         return yki_fail(YOKE_ERROR_STATE,
                         "the graph has no loss, so there are no steps by which it "
                         "could be cut; stages must be 0");
-    if (yki_team_comm(team))
+    if (yki_team_comm(team) && (!team->comm->send_start || !team->comm->receive_start))
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "stages are of one process, and the team has %d; stages must be 0",
-                        team->comm->ranks);
+                        "stages of several processes send each other messages, and this comm "
+                        "sends none (send_start, receive_start); stages must be 0");
     if (o->stages != YOKE_STAGES_AUTO && o->stages > team->total)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "stages is %u, and the team has %zu device%s; must be at most that, or "
@@ -66,7 +66,7 @@ check_cut(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_opt
 static yoke_status
 check_others(const yoke_team *team, const yoke_trainer_options *o, const char *why)
 {
-    if (yki_team_comm(team))
+    if (yki_team_comm(team) && !o->stages)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
                         "the graph has %s and the team has %d processes; must have one", why,
                         team->comm->ranks);
@@ -112,12 +112,12 @@ yki_stages_check(const yoke_team *team, const yoke_graph *graph, const yoke_trai
 yoke_status
 yki_stages_shares(const yoke_team *team, size_t home, char **shares)
 {
-    *shares = yki_alloc(2 * team->count, 1, "shares");
+    *shares = yki_alloc(2 * team->total, 1, "shares");
     if (!*shares)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    for (size_t k = 0; k < team->count; k++) {
+    for (size_t k = 0; k < team->total; k++) {
         (*shares)[2 * k] = k == home ? '1' : '0';
-        (*shares)[2 * k + 1] = k + 1 < team->count ? ',' : '\0';
+        (*shares)[2 * k + 1] = k + 1 < team->total ? ',' : '\0';
     }
     return YOKE_OK;
 }
@@ -144,12 +144,12 @@ find_homes(yki_crew *crew, const yki_crew_options *options, struct yki_stages *s
 {
     const yoke_graph *graph = crew->graph;
     const bool limits = options->stages && options->fitting && options->fitting->recomputes;
-    bool *used = yki_alloc(crew->count, sizeof *used, "stages");
+    bool *used = yki_alloc(crew->team->total, sizeof *used, "stages");
     yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
 
     if (limits)
         crew->budgets = yki_alloc(crew->count, sizeof *crew->budgets, "budgets of memory");
-    s->placed.members = (uint32_t)crew->count;
+    s->placed.members = (uint32_t)crew->team->total;
     s->placed.homes = yki_alloc(graph->node_count, sizeof *s->placed.homes, "stages");
     if (used && s->placed.homes && (crew->budgets || !limits))
         status = options->stages ? yki_stages_cut(crew, options, s->placed.homes, crew->budgets)
@@ -157,12 +157,13 @@ find_homes(yki_crew *crew, const yki_crew_options *options, struct yki_stages *s
     for (size_t i = 0; i < graph->node_count && status == YOKE_OK; i++)
         used[s->placed.homes[i]] = true;
     for (size_t k = 0; k < crew->count && status == YOKE_OK; k++)
-        if (!used[k])
+        if (!used[crew->team->first + k])
             yki_log(YOKE_LOG_WARNING, "%s has no part of the graph: %s",
                     yki_device_id(yoke_team_get_device(crew->team, k)),
                     options->stages ? "it is no stage" : "no place is bound to it");
     if (status == YOKE_OK && graph->loss)
-        crew->home = s->placed.homes[graph->loss->id];
+        s->home = s->placed.homes[graph->loss->id];
+    crew->home = yki_is_here(crew, s->home) ? yki_here(crew, s->home) : 0;
     yki_free(used);
     return status;
 }
@@ -184,6 +185,13 @@ make_buffer(struct yki_stages *s, yoke_device *device, const yoke_node *node, yk
     return YOKE_OK;
 }
 
+/* The device of a member of this process. */
+static yoke_device *
+device_of(const yki_crew *crew, size_t member)
+{
+    return yoke_team_get_device(crew->team, yki_here(crew, member));
+}
+
 /* Finds or makes the buffer of a value on the device that computes it. A weight has one already.
  * All crossings of a value share one buffer there. */
 static yoke_status
@@ -193,37 +201,56 @@ find_source(yki_crew *crew, yki_crossings *all, size_t index, yki_extents max)
     yki_weight *weight = NULL;
 
     if (c->node->role == YKI_ROLE_PARAMETER || c->node->role == YKI_ROLE_STATE)
-        weight = yki_weights_find(crew->stages->weights[c->from], c->node->name);
+        weight = yki_weights_find(crew->stages->weights[yki_here(crew, c->from)], c->node->name);
     if (weight)
         c->source = weight->value;
     else if (index > 0 && all->list[index - 1].node == c->node)
         c->source = all->list[index - 1].source;
     else
-        YKI_TRY(make_buffer(crew->stages, yoke_team_get_device(crew->team, c->from), c->node, max,
-                            &c->source));
+        YKI_TRY(make_buffer(crew->stages, device_of(crew, c->from), c->node, max, &c->source));
     return YOKE_OK;
 }
 
 static yoke_status
 make_link(yki_crew *crew, size_t from, size_t to, uint64_t size)
 {
-    yki_link **link = &crew->stages->links[from * crew->count + to];
+    yki_link **link = &crew->stages->links[yki_here(crew, from) * crew->count + yki_here(crew, to)];
 
     return *link ? YOKE_OK
-                 : yki_link_create(yoke_team_get_device(crew->team, from),
-                                   yoke_team_get_device(crew->team, to), size, link);
+                 : yki_link_create(device_of(crew, from), device_of(crew, to), size, link);
 }
 
 /* Makes the links that the update needs: the loss's count goes from its device to all others, norms
- * go between all devices. A link that crossings use exists by now, with a larger buffer. */
+ * go between all devices, through the host if there are several processes. A link that crossings
+ * use exists by now, with a larger buffer. */
 static yoke_status
 make_links(yki_crew *crew, bool norms)
 {
-    for (size_t from = 0; from < crew->count; from++)
-        for (size_t to = 0; to < crew->count; to++)
-            if (from != to && (norms || from == crew->home))
+    const size_t first = crew->team->first, end = first + crew->count;
+
+    for (size_t from = first; from < end; from++)
+        for (size_t to = first; to < end; to++)
+            if (from != to && ((norms && !crew->comm) || from == crew->stages->home))
                 YKI_TRY(make_link(crew, from, to, 4096));
     return YOKE_OK;
+}
+
+/* Makes letters for what crosses between processes; in training, for the totals of the loss too. */
+static yoke_status
+make_letters(yki_crew *crew, bool training, yki_extents max)
+{
+    struct yki_stages *s = crew->stages;
+    uint64_t *bytes;
+    uint32_t *ends;
+    size_t count;
+    yoke_status status = yki_stages_list(crew, training, max, &count, &bytes, &ends);
+
+    if (status == YOKE_OK)
+        status = yki_letters_make(crew, count, bytes, ends, 1, &s->letters[training],
+                                  &s->letter_memory[training]);
+    yki_free(bytes);
+    yki_free(ends);
+    return status;
 }
 
 static yoke_status
@@ -243,19 +270,21 @@ make_crossings(yki_crew *crew, bool training, yki_extents max)
     for (size_t i = 0; i < all->count; i++) {
         yki_crossing *c = &all->list[i];
 
-        if (!c->source)
+        if (yki_is_here(crew, c->from) && !c->source)
             YKI_TRY(find_source(crew, all, i, max));
-        if (yki_devices_share(yoke_team_get_device(crew->team, c->from),
-                              yoke_team_get_device(crew->team, c->to))) {
+        if (!yki_is_here(crew, c->to))
+            continue;
+        if (yki_is_here(crew, c->from) &&
+            yki_devices_share(device_of(crew, c->from), device_of(crew, c->to))) {
             c->target = c->source;
             continue;
         }
         if (!c->target)
-            YKI_TRY(
-                make_buffer(s, yoke_team_get_device(crew->team, c->to), c->node, max, &c->target));
-        YKI_TRY(make_link(crew, c->from, c->to, yki_buffer_size(c->source)));
+            YKI_TRY(make_buffer(s, device_of(crew, c->to), c->node, max, &c->target));
+        if (yki_is_here(crew, c->from))
+            YKI_TRY(make_link(crew, c->from, c->to, yki_buffer_size(c->source)));
     }
-    return YOKE_OK;
+    return s->letters[training] ? YOKE_OK : make_letters(crew, training, max);
 }
 
 /* ---- routes: how far each member may run ---- */
@@ -318,14 +347,14 @@ find_ends(const yki_crew *crew, const yki_crossings *all, yki_route *route, size
         yki_section s = route->sections[i];
         const touch *touched = touch_of(plan, touches, c->node);
 
-        if (c->to == member)
+        if (c->to == crew->team->first + member)
             lacks[s] = YKI_MIN(lacks[s], touched->read[s]);
-        if (c->from == member) {
+        if (c->from == crew->team->first + member) {
             made[s] = touched->made;
             if (made[s] > lacks[s])
                 return yki_fail_bug("%s crosses before what it is made of", c->node->name);
         }
-        route->ends[i * crew->count + member] = YKI_MIN(lacks[s], made[s]);
+        route->ends[(crew->team->first + member) * all->count + i] = YKI_MIN(lacks[s], made[s]);
     }
     return YOKE_OK;
 }
@@ -338,6 +367,52 @@ plan_of(const yki_crew *crew, size_t member, bool training)
     return training ? r->training : r->evaluation;
 }
 
+/* Notes how much of the graph a member has, and which inputs it reads. */
+static void
+measure(yki_crew *crew, size_t k, const yki_crossings *all, yki_plan *plan)
+{
+    const yki_weights *w = crew->stages->weights[k];
+    yki_stage_size size = {.commands = plan->task_count};
+
+    for (size_t i = 0; i < w->weight_count; i++)
+        size.parameters += w->weights[i].value ? w->weights[i].size / sizeof(float) : 0;
+    for (size_t i = 0; i < all->count; i++)
+        if (all->list[i].to == crew->team->first + k && all->list[i].target != all->list[i].source)
+            size.copied += yki_buffer_size(all->list[i].target);
+    crew->stages->sizes[crew->team->first + k] = size;
+    for (size_t i = 0; i < crew->graph->node_count; i++)
+        crew->stages->reads[i] |= crew->graph->nodes[i]->role == YKI_ROLE_INPUT &&
+                                  yki_plan_buffer(plan, crew->graph->nodes[i]) != NULL;
+}
+
+/* Gives all processes what members of others make and need: where they stop, how much they have,
+ * and which inputs they read. */
+static yoke_status
+share_routes(yki_crew *crew, bool training)
+{
+    struct yki_stages *s = crew->stages;
+    const size_t nodes = crew->graph->node_count, ranks = (size_t)crew->comm->ranks;
+    int64_t *ones = yki_alloc(crew->team->total, sizeof *ones, "crossings");
+    bool *reads = yki_alloc(ranks * nodes, sizeof *reads, "inputs of stages");
+    yoke_status status = ones && reads ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+
+    for (size_t k = 0; k < crew->team->total && status == YOKE_OK; k++)
+        ones[k] = 1;
+    if (status == YOKE_OK)
+        status = yki_team_share_rows(crew->team, ones,
+                                     s->placed.crossings[training].count * sizeof(size_t),
+                                     s->routes[training].ends);
+    if (status == YOKE_OK)
+        status = yki_team_share_rows(crew->team, ones, sizeof *s->sizes, s->sizes);
+    if (status == YOKE_OK)
+        status = crew->comm->allgather(crew->comm, s->reads, nodes * sizeof *reads, reads);
+    for (size_t i = 0; i < ranks * nodes && status == YOKE_OK; i++)
+        s->reads[i % nodes] |= reads[i];
+    yki_free(reads);
+    yki_free(ones);
+    return status;
+}
+
 yoke_status
 yki_stages_connect(yki_crew *crew, bool training)
 {
@@ -345,25 +420,48 @@ yki_stages_connect(yki_crew *crew, bool training)
     yki_route *route = &crew->stages->routes[training];
 
     route->sections = yki_alloc(all->count, sizeof *route->sections, "crossings");
-    route->ends = yki_alloc(all->count * crew->count, sizeof *route->ends, "crossings");
+    route->ends = yki_alloc(all->count * crew->team->total, sizeof *route->ends, "crossings");
     if (!route->sections || !route->ends)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < all->count; i++)
         route->sections[i] = all->list[i].node->backward ? YKI_BACKWARD : YKI_FORWARD;
     for (size_t k = 0; k < crew->count; k++) {
-        const yki_plan *plan = plan_of(crew, k, training);
+        yki_plan *plan = plan_of(crew, k, training);
         touch *touches;
         yoke_status status;
 
+        if (training || !crew->graph->loss)
+            measure(crew, k, all, plan);
         YKI_TRY(find_touches(plan, &touches));
         status = find_ends(crew, all, route, k, plan, touches);
         yki_free(touches);
         YKI_TRY(status);
     }
-    return YOKE_OK;
+    return crew->comm ? share_routes(crew, training) : YOKE_OK;
 }
 
 /* ---- making ---- */
+
+/* Finds the process of each member. */
+static yoke_status
+find_ranks(yki_crew *crew)
+{
+    struct yki_stages *s = crew->stages;
+    int64_t *ones = yki_alloc(crew->team->total, sizeof *ones, "places");
+    yoke_status status;
+
+    s->rank_of = yki_alloc(crew->team->total, sizeof *s->rank_of, "places");
+    status = ones && s->rank_of ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    s->mail = (yki_mail){.comm = crew->comm, .at = &crew->at};
+    for (size_t k = 0; k < crew->team->total && status == YOKE_OK; k++) {
+        ones[k] = 1;
+        s->rank_of[k] = crew->comm ? crew->comm->rank : 0;
+    }
+    if (status == YOKE_OK)
+        status = yki_team_share_rows(crew->team, ones, sizeof *s->rank_of, s->rank_of);
+    yki_free(ones);
+    return status;
+}
 
 yoke_status
 yki_stages_create(yki_crew *crew, const yki_crew_options *options)
@@ -375,15 +473,18 @@ yki_stages_create(yki_crew *crew, const yki_crew_options *options)
         return YOKE_ERROR_OUT_OF_MEMORY;
     crew->stages = s;
     YKI_TRY(yki_graph_complete(crew->graph, training));
+    YKI_TRY(find_ranks(crew));
     YKI_TRY(find_homes(crew, options, s));
     s->weights = yki_alloc(crew->count, sizeof *s->weights, "places");
     s->links = yki_alloc(crew->count * crew->count, sizeof *s->links, "places");
-    if (!s->weights || !s->links)
+    s->reads = yki_alloc(crew->graph->node_count, sizeof *s->reads, "places");
+    s->sizes = yki_alloc(crew->team->total, sizeof *s->sizes, "places");
+    if (!s->weights || !s->links || !s->reads || !s->sizes)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(yki_weights_create_placed(yoke_team_get_device(crew->team, k), crew->graph,
-                                          training, options->bucket_bytes, &s->placed, (uint32_t)k,
-                                          &s->weights[k]));
+                                          training, options->bucket_bytes, &s->placed,
+                                          (uint32_t)(crew->team->first + k), &s->weights[k]));
     YKI_TRY(make_crossings(crew, training, (yki_extents){.batch = YKI_MAX(options->most[0], 1)}));
     if (!training)
         return YOKE_OK;
@@ -416,6 +517,20 @@ yki_crew_make_evaluation(yki_crew *crew)
 }
 
 void
+yki_stages_end_mail(yki_crew *crew)
+{
+    struct yki_stages *s = crew->stages;
+
+    for (size_t i = 0; s && i < YKI_COUNT(s->letters); i++) {
+        yki_letters_free(crew, s->letters[i],
+                         s->placed.crossings[i].count + (i ? crew->team->total : 0),
+                         s->letter_memory[i]);
+        s->letters[i] = NULL;
+        s->letter_memory[i] = NULL;
+    }
+}
+
+void
 yki_stages_destroy(yki_crew *crew)
 {
     struct yki_stages *s = crew->stages;
@@ -434,6 +549,9 @@ yki_stages_destroy(yki_crew *crew)
         yki_free(s->placed.crossings[i].list);
     }
     yki_free(s->placed.homes);
+    yki_free(s->rank_of);
+    yki_free(s->reads);
+    yki_free(s->sizes);
     yki_free(s->links);
     yki_free(s->owned);
     yki_free(s->weights);
@@ -457,24 +575,45 @@ run_to(yki_crew *crew, size_t member, yki_plan *plan, yki_section section, size_
 }
 
 /* Copies bytes [offset, offset + size) of one member's buffer to another's, behind all that both
- * have enqueued. If both have the same buffer, the receiver's queue just waits for the sender's. */
+ * have enqueued. If both have the same buffer, the receiver's queue just waits for the sender's.
+ * Both are of this process. */
 static yoke_status
 pass(yki_crew *crew, size_t from, yki_buffer *source, size_t to, yki_buffer *target,
      uint64_t offset, uint64_t size)
 {
-    yki_queue *sender = crew->members[from].replica->queue;
-    yki_queue *receiver = crew->members[to].replica->queue;
+    const size_t here = yki_here(crew, from), there = yki_here(crew, to);
+    yki_queue *sender = crew->members[here].replica->queue;
+    yki_queue *receiver = crew->members[there].replica->queue;
     yki_event made = {0};
     yoke_status status;
 
-    crew->at = from;
+    crew->at = here;
     if (source != target)
-        return yki_link_copy(crew->stages->links[from * crew->count + to], sender, source, offset,
-                             receiver, target, offset, size, YKI_NO_WAIT, NULL);
+        return yki_link_copy(crew->stages->links[here * crew->count + there], sender, source,
+                             offset, receiver, target, offset, size, YKI_NO_WAIT, NULL);
     YKI_TRY(yki_queue_marker(sender, YKI_NO_WAIT, &made));
     status = yki_queue_marker(receiver, (yki_wait){&made, 1}, NULL);
     yki_event_release(&made);
     return status;
+}
+
+/* The same for any two members: a letter goes to another process, or comes from there. */
+static yoke_status
+pass_anywhere(yki_crew *crew, size_t from, yki_buffer *source, size_t to, yki_buffer *target,
+              uint64_t size, yki_letter *letter)
+{
+    yki_mail *mail = &crew->stages->mail;
+
+    if (yki_is_here(crew, from) && yki_is_here(crew, to))
+        return pass(crew, from, source, to, target, 0, size);
+    mail->step = (int64_t)crew->members[0].replica->step;
+    if (yki_is_here(crew, from))
+        return yki_mail_send(mail, letter, crew->members[yki_here(crew, from)].replica->queue,
+                             source, 0, size);
+    if (yki_is_here(crew, to))
+        return yki_mail_receive(mail, letter, crew->members[yki_here(crew, to)].replica->queue,
+                                target, 0, size);
+    return YOKE_OK;
 }
 
 yoke_status
@@ -482,21 +621,23 @@ yki_stages_run(yki_crew *crew, bool training, yki_section section)
 {
     const yki_crossings *all = &crew->stages->placed.crossings[training];
     const yki_route *route = &crew->stages->routes[training];
+    const size_t first = crew->team->first;
 
     for (size_t k = 0; k < crew->count; k++)
         crew->members[k].position = 0;
     for (size_t i = 0; i < all->count; i++) {
         const yki_crossing *c = &all->list[i];
         yki_operand operand = yki_operand_of(c->node);
-        yki_extents extents = plan_of(crew, c->from, training)->extents;
+        yki_extents extents = plan_of(crew, 0, training)->extents;
 
         if (route->sections[i] != section)
             continue;
         for (size_t k = 0; k < crew->count; k++)
             YKI_TRY(run_to(crew, k, plan_of(crew, k, training), section,
-                           route->ends[i * crew->count + k]));
-        YKI_TRY(pass(crew, c->from, c->source, c->to, c->target, 0,
-                     (uint64_t)yki_value_bytes(&operand, extents)));
+                           route->ends[(first + k) * all->count + i]));
+        YKI_TRY(pass_anywhere(crew, c->from, c->source, c->to, c->target,
+                              (uint64_t)yki_value_bytes(&operand, extents),
+                              &crew->stages->letters[training][i]));
     }
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(run_to(crew, k, plan_of(crew, k, training), section,
@@ -542,13 +683,18 @@ yki_stages_reduce(yki_crew *crew)
 yoke_status
 yki_stages_total(yki_crew *crew)
 {
-    yki_member *home = &crew->members[crew->home];
+    const struct yki_stages *s = crew->stages;
+    yki_letter *letters = s->letters[true] + s->placed.crossings[true].count;
+    yki_member *home = yki_is_here(crew, s->home) ? &crew->members[crew->home] : NULL;
 
-    YKI_TRY(yki_combine_enqueue(home->replica->queue, &home->total, YKI_NO_WAIT));
-    for (size_t k = 0; k < crew->count; k++)
-        if (k != crew->home)
-            YKI_TRY(pass(crew, crew->home, home->totals, k, crew->members[k].totals, 0,
-                         crew->pairs * 8));
+    if (home)
+        YKI_TRY(yki_combine_enqueue(home->replica->queue, &home->total, YKI_NO_WAIT));
+    for (size_t k = 0; k < crew->team->total; k++)
+        if (k != s->home)
+            YKI_TRY(
+                pass_anywhere(crew, s->home, home ? home->totals : NULL, k,
+                              yki_is_here(crew, k) ? crew->members[yki_here(crew, k)].totals : NULL,
+                              crew->pairs * 8, &letters[k]));
     return YOKE_OK;
 }
 
@@ -573,7 +719,10 @@ tell_norms(yki_crew *crew, size_t bucket)
 yoke_status
 yki_stages_agree(yki_crew *crew)
 {
-    if (yki_updater_wants_norm(crew->members[0].replica->updater))
+    YKI_TRY(yki_stages_settle(crew));
+    if (yki_updater_wants_norm(crew->members[0].replica->updater) && crew->comm)
+        YKI_TRY(yki_stages_gather_norms(crew));
+    else if (yki_updater_wants_norm(crew->members[0].replica->updater))
         for (size_t b = 0; b < crew->buckets.count; b++)
             YKI_TRY(tell_norms(crew, b));
     return yki_stages_meet(crew);
@@ -581,34 +730,17 @@ yki_stages_agree(yki_crew *crew)
 
 /* ---- explaining ---- */
 
-static uint64_t
-own_parameters(const yki_weights *w)
-{
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < w->weight_count; i++)
-        bytes += w->weights[i].value ? w->weights[i].size : 0;
-    return bytes / sizeof(float);
-}
-
 void
 yki_stages_explain(const yki_crew *crew, const yki_teller *to)
 {
-    const bool training = crew->graph->loss;
-    const yki_crossings *all = &crew->stages->placed.crossings[training];
-
     yki_tell(to, "%s: every device has a part of the graph, and all samples",
              crew->graph->place_count ? "places" : "stages");
     yki_tell(to, "%-20s %10s %12s %18s", "device", "commands", "parameters", "copied to it, MB");
-    for (size_t k = 0; k < crew->count; k++) {
-        uint64_t bytes = 0;
+    for (size_t k = 0; k < crew->team->total; k++) {
+        const yki_stage_size *size = &crew->stages->sizes[k];
 
-        for (size_t i = 0; i < all->count; i++)
-            if (all->list[i].to == k && all->list[i].target != all->list[i].source)
-                bytes += yki_buffer_size(all->list[i].target);
-        yki_tell(to, "%-20s %10zu %12llu %18.3f",
-                 yki_device_id(yoke_team_get_device(crew->team, k)),
-                 plan_of(crew, k, training)->task_count,
-                 (unsigned long long)own_parameters(crew->stages->weights[k]), (double)bytes / 1e6);
+        yki_tell(to, "%-20s %10llu %12llu %18.3f", yoke_team_get_device_name(crew->team, k),
+                 (unsigned long long)size->commands, (unsigned long long)size->parameters,
+                 (double)size->copied / 1e6);
     }
 }

@@ -451,7 +451,7 @@ yki_crew_update(yki_crew *crew)
     YKI_TRY(yki_crew_reduce(crew, SIZE_MAX));
     if (!crew->buckets.apart)
         begin = yki_now();
-    if (crew->members[crew->home].results && !crew->exact.granule)
+    if ((crew->stages || crew->members[crew->home].results) && !crew->exact.granule)
         YKI_TRY(yki_crew_total(crew));
     YKI_TRY(yki_crew_receive(crew));
     crew->times.exposed = yki_now() - begin;

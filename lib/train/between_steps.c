@@ -83,6 +83,8 @@ find(yoke_trainer *t, const char *name, const void *values, int64_t count, const
 yoke_status
 yki_trainer_read_weight(yoke_trainer *t, const yki_weight *weight, float *values)
 {
+    if (t->crew.stages && t->crew.comm)
+        return yki_trainer_gathered(t, yki_stages_read(&t->crew, weight, values));
     if (weight->value)
         return yki_buffer_get(weight->value, 0, weight->size, values);
     return yki_trainer_gathered(t, yki_sharding_read(&t->crew, weight, values));

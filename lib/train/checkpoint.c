@@ -329,11 +329,11 @@ gather_shards(yoke_trainer *t, yki_saved_tensors *all, float **gathered)
     yoke_status status = yki_saved_tensors_list(t, all);
 
     *gathered = NULL;
-    if (status == YOKE_OK && t->crew.sharding.ranges && is_first(t)) {
+    if (status == YOKE_OK && yki_saved_tensors_are_spread(t) && is_first(t)) {
         *gathered = yki_alloc((size_t)all->floats, sizeof **gathered, "a checkpoint");
         status = *gathered ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
     }
-    if (t->crew.sharding.ranges)
+    if (yki_saved_tensors_are_spread(t))
         status = yki_trainer_agree(t, status);
     if (status == YOKE_OK) {
         status = yki_saved_tensors_gather(all, *gathered);

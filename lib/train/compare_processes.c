@@ -13,7 +13,7 @@
 
 #include "train/trainer.h"
 
-enum { FIELDS = 19, NAME = 24, VALUE = 104 };
+enum { FIELDS = 20, NAME = 24, VALUE = 104 };
 
 typedef struct field {
     char name[NAME];
@@ -131,6 +131,10 @@ state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
     state(s, &count, "shards", "%d%s", (int)o->shard,
           o->recompute == YOKE_RECOMPUTE_AUTO ? ", or computing again" : "");
     state_text(s, &count, "weights of shards", o->shard_by ? o->shard_by : "auto");
+    if (o->stages == YOKE_STAGES_AUTO)
+        state(s, &count, "stages", "auto");
+    else
+        state(s, &count, "stages", "%u", o->stages);
     state(s, &count, "own weights", "%d", o->own_weights);
     state(s, &count, "bucket size", "%llu", (unsigned long long)o->bucket_bytes);
 }

@@ -228,7 +228,8 @@ run_stages(evaluation *e, chunk *c, int64_t first, int64_t n)
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(begin_member(e, k, first, n));
     YKI_TRY(yki_stages_run(crew, false, YKI_FORWARD));
-    return read_member(e, c, crew->home);
+    return !e->sums || yki_is_here(crew, crew->stages->home) ? read_member(e, c, crew->home)
+                                                             : YOKE_OK;
 }
 
 static int64_t
@@ -347,17 +348,18 @@ run_chunks(evaluation *e, int64_t n, each_chunk each)
     }
     for (size_t i = 0; i < CHUNKS; i++)
         YKI_TRY(finish_chunk(e, &e->chunks[i]));
-    return YOKE_OK;
+    return t->crew.stages ? yki_stages_settle(&t->crew) : YOKE_OK;
 }
 
 /* A pipeline has taken memory that was free. Where evaluation needs it, the pipeline ends: one
- * micro-batch follows the other from then on, with the same bits. A timeline knows its tasks. */
+ * micro-batch follows the other from then on, with the same bits. A timeline knows its tasks. Other
+ * processes do not know of it. */
 static yoke_status
 make_evaluation(yoke_trainer *t)
 {
     yoke_status status = yki_crew_make_evaluation(&t->crew);
 
-    if (!yki_lacks_memory(status) || !yki_pipeline_exists(&t->crew) || t->timeline)
+    if (!yki_lacks_memory(status) || !yki_pipeline_exists(&t->crew) || t->timeline || t->crew.comm)
         return status;
     YKI_TRY(yki_crew_finish(&t->crew));
     yki_pipeline_give_up(&t->crew);
@@ -490,16 +492,24 @@ load_prediction(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int6
     return p->load(p->user, t, member, plan, first, n);
 }
 
-/* Reads the rows from the one device that computes the output. */
+/* Reads the rows from the one device that computes the output, and gives them to all processes. */
 static yoke_status
 take_rows_of_stage(const prediction *p, yoke_trainer *t, float *rows, size_t n)
 {
-    size_t home = yki_home_of(&t->crew.stages->placed, p->node);
-    yoke_replica *r = t->crew.members[home].replica;
+    yki_crew *crew = &t->crew;
+    const size_t home = yki_home_of(&crew->stages->placed, p->node);
 
-    t->crew.at = home;
-    YKI_TRY(yki_queue_finish(r->queue));
-    return yki_buffer_get(yki_plan_buffer(r->evaluation, p->node), 0, n * p->row * 4, rows);
+    YKI_TRY(yki_stages_settle(crew));
+    if (yki_is_here(crew, home)) {
+        yoke_replica *r = crew->members[yki_here(crew, home)].replica;
+
+        crew->at = yki_here(crew, home);
+        YKI_TRY(yki_queue_finish(r->queue));
+        YKI_TRY(yki_buffer_get(yki_plan_buffer(r->evaluation, p->node), 0, n * p->row * 4, rows));
+    }
+    return crew->comm ? crew->comm->broadcast(crew->comm, rows, n * p->row * 4,
+                                              crew->stages->rank_of[home])
+                      : YOKE_OK;
 }
 
 /* Reads the rows of this process's devices, then exchanges rows with the other processes. */
@@ -512,7 +522,7 @@ take_rows(void *user, yoke_trainer *t, int64_t first, const int64_t *counts)
     size_t at = 0;
 
     if (t->crew.stages)
-        return take_rows_of_stage(p, t, chunk_rows, (size_t)counts[t->crew.home]);
+        return take_rows_of_stage(p, t, chunk_rows, (size_t)counts[t->crew.stages->home]);
     for (size_t k = 0; k < team->first; k++)
         at += (size_t)counts[k];
     for (size_t k = 0; k < team->count; k++) {

@@ -100,7 +100,7 @@ may_cut(const attempt *a)
     yoke_trainer_options o = a->options;
 
     o.stages = YOKE_STAGES_AUTO;
-    return a->cuts && a->team->total > 1 && !o.shard_by &&
+    return a->cuts && a->team->total > 1 && !yki_team_comm(a->team) && !o.shard_by &&
            o.reproducible != YOKE_REPRODUCIBLE_ANY_SPLIT &&
            yki_stages_check(a->team, a->graph, &o) == YOKE_OK;
 }

@@ -18,6 +18,7 @@
 typedef struct row {
     uint64_t memory, quota, budget;
     double seconds;
+    uint64_t tasks; /* with stages */
 } row;
 
 /* The most samples that one of these members gets. */
@@ -86,13 +87,8 @@ fill(const yoke_trainer *t, size_t k, row *to)
         to->memory = YKI_MIN(to->memory, YKI_MAX(to->quota, usage.used));
     to->seconds = seconds_of(t, k, &share) * t->options.accumulate;
     to->budget = t->crew.budgets ? t->crew.budgets[k] : 0;
+    to->tasks = t->crew.stages ? t->crew.members[k].replica->training->task_count : 0;
     return YOKE_OK;
-}
-
-static bool
-has_tasks(const yoke_trainer *t, size_t member)
-{
-    return t->crew.members[member].replica->training->task_count > 0;
 }
 
 /* Seconds of a step of all devices. Stages follow one another, as far as a pipeline does not let
@@ -106,7 +102,7 @@ step_of(const yoke_trainer *t, const row *rows)
         yki_share_info share;
 
         yki_shares_get(t->shares, k, &share);
-        if (!(rows[k].seconds > 0) && (t->crew.stages ? has_tasks(t, k) : share.count > 0))
+        if (!(rows[k].seconds > 0) && (t->crew.stages ? rows[k].tasks > 0 : share.count > 0))
             return 0;
         sum += rows[k].seconds;
         slowest = YKI_MAX(slowest, rows[k].seconds);
@@ -133,12 +129,12 @@ gather(const yoke_trainer *t, row *rows)
 }
 
 static uint32_t
-stages_of(const yoke_trainer *t)
+stages_of(const yoke_trainer *t, const row *rows)
 {
     uint32_t stages = 0;
 
-    for (size_t k = 0; k < t->crew.count && t->options.stages; k++)
-        stages += has_tasks(t, k);
+    for (size_t k = 0; k < t->team->total && t->options.stages; k++)
+        stages += rows[k].tasks > 0;
     return stages;
 }
 
@@ -164,15 +160,15 @@ yoke_trainer_forecast_sized(yoke_trainer *t, yoke_forecast *list, size_t count, 
                              .step_seconds = step_of(t, rows),
                              .shard = t->crew.sharding.level,
                              .recompute_bytes = rows[k].budget,
-                             .stages = stages_of(t)};
+                             .stages = stages_of(t, rows)};
 
         if (t->shortages) {
             one.needed = t->shortages[k].needed;
             one.available = t->shortages[k].left;
         }
         yki_shares_get(t->shares, k, &share);
-        one.samples =
-            t->crew.stages ? has_tasks(t, k) * yki_largest_micro_batch(&t->options) : share.count;
+        one.samples = t->crew.stages ? (rows[k].tasks > 0) * yki_largest_micro_batch(&t->options)
+                                     : share.count;
         memset((char *)list + k * size, 0, size);
         memcpy((char *)list + k * size, &one, YKI_MIN(size, sizeof one));
     }

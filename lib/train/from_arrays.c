@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "team/stages.h"
 #include "train/trainer.h"
 
 typedef struct feeds {
@@ -70,15 +71,16 @@ check_feeds(const yoke_trainer *t, const char *function, int64_t n, const yoke_f
     return YOKE_OK;
 }
 
-/* Checks that every input that the plan reads is given. */
+/* Checks that every input is given that the plan reads, or with stages any plan. */
 static yoke_status
 check_fed(const yoke_trainer *t, const yki_plan *plan, const yoke_feed *given, size_t count)
 {
     for (size_t i = 0; i < t->graph->node_count; i++) {
         const yoke_node *node = t->graph->nodes[i];
+        const bool read =
+            t->crew.stages ? t->crew.stages->reads[i] : yki_plan_buffer(plan, node) != NULL;
 
-        if (node->role == YKI_ROLE_INPUT && yki_plan_buffer(plan, node) &&
-            !is_given(node->name, given, count))
+        if (node->role == YKI_ROLE_INPUT && read && !is_given(node->name, given, count))
             return yki_fail(YOKE_ERROR_NOT_FOUND,
                             "nothing is given for the input \"%s\"; must have a feed", node->name);
     }
@@ -103,9 +105,7 @@ check_step(const yoke_trainer *t, int64_t n, const yoke_feed *given, size_t coun
         return YOKE_OK;
     }
     YKI_TRY(check_feeds(t, function, n, given, count, length));
-    for (size_t k = 0; k < (t->crew.stages ? t->crew.count : 1); k++)
-        YKI_TRY(check_fed(t, t->crew.members[k].replica->training, given, count));
-    return YOKE_OK;
+    return check_fed(t, t->crew.members[0].replica->training, given, count);
 }
 
 static void

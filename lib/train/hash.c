@@ -18,12 +18,13 @@ add_divided(yoke_trainer *t, const yki_weight *weight, yki_hash *hash)
     return YOKE_OK;
 }
 
+/* Of one device, or of a stage of any process. */
 static yoke_status
-add_whole(const yki_weight *weight, yki_hash *hash)
+add_whole(yoke_trainer *t, const yki_weight *weight, yki_hash *hash)
 {
     float *values = yki_alloc(weight->size, 1, "weights to be compared");
     yoke_status status =
-        values ? yki_buffer_get(weight->value, 0, weight->size, values) : YOKE_ERROR_OUT_OF_MEMORY;
+        values ? yki_trainer_read_weight(t, weight, values) : YOKE_ERROR_OUT_OF_MEMORY;
 
     if (status == YOKE_OK)
         yki_hash_add(hash, values, weight->size);
@@ -43,7 +44,8 @@ add_all(yoke_trainer *t, const yki_saved_tensors *all, const char *name, yki_has
             continue;
         YKI_TRY(yki_crew_find(&t->crew, p->node->name, &member, &weight));
         yki_hash_string(hash, p->name);
-        YKI_TRY(weight->value ? add_whole(weight, hash) : add_divided(t, weight, hash));
+        YKI_TRY(weight->value || t->crew.stages ? add_whole(t, weight, hash)
+                                                : add_divided(t, weight, hash));
     }
     return YOKE_OK;
 }

@@ -8,8 +8,10 @@
  * is read. It is asked for the ranges that the shares in force give this process. If the shares
  * have moved when the step comes, the difference is read then.
  */
+#include <stdio.h>
 #include <string.h>
 
+#include "team/stages.h"
 #include "train/trainer.h"
 
 enum { STEPS_AHEAD = 2 }; /* after the one that comes next */
@@ -42,9 +44,39 @@ is_read(void *user, const yoke_node *input)
            (!r->loaders->reads || r->loaders->reads[input->id]);
 }
 
+/* What a process tells of its loaders, where each reads other inputs. */
+typedef struct told {
+    int32_t status;
+    int64_t length;
+    char detail[500];
+} told;
+
+/* Gives all processes the length, or the failure, of any of them. */
 static yoke_status
-make_loaders(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset,
-             yki_loader_options options)
+agree(const yoke_trainer *t, yki_loaders *loaders, yoke_status status)
+{
+    yoke_comm *comm = t->crew.comm;
+    told own = {.status = (int32_t)status, .length = loaders->length}, *all;
+
+    if (!comm || !t->crew.stages)
+        return status;
+    if (status != YOKE_OK)
+        snprintf(own.detail, sizeof own.detail, "%s", yoke_last_error());
+    all = yki_alloc((size_t)comm->ranks, sizeof *all, "feeds");
+    if (!all)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = comm->allgather(comm, &own, sizeof own, all);
+    for (int32_t r = 0; r < comm->ranks && status == YOKE_OK; r++) {
+        loaders->length = YKI_MAX(loaders->length, all[r].length);
+        if (all[r].status != YOKE_OK)
+            status = yki_fail((yoke_status)all[r].status, "%s", all[r].detail);
+    }
+    yki_free(all);
+    return status;
+}
+
+static yoke_status
+make_each(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset, yki_loader_options options)
 {
     reader at = {.loaders = loaders};
 
@@ -61,12 +93,25 @@ make_loaders(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset,
         at.plan = t->crew.stages ? r->training : NULL;
         status = yki_loader_create(r->weights->device, dataset, t->graph, r->options.batch,
                                    &options, &loaders->loaders[k]);
-        if (status != YOKE_OK) {
-            yki_loaders_clear(loaders, t->crew.count);
+        if (status != YOKE_OK)
             return status;
-        }
-        /* With places each loader checks the inputs that it reads by itself. */
+        /* With places each loader checks the inputs that it reads by itself, and a loader that
+         * reads no sequence knows no length. */
         options.twin = t->crew.stages ? NULL : loaders->loaders[k];
+        loaders->length = YKI_MAX(loaders->length, yki_loader_length(loaders->loaders[k]));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+make_loaders(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset,
+             yki_loader_options options)
+{
+    yoke_status status = agree(t, loaders, make_each(t, loaders, dataset, options));
+
+    if (status != YOKE_OK) {
+        yki_loaders_clear(loaders, t->crew.count);
+        return status;
     }
     loaders->dataset = yki_dataset_retain(dataset);
     loaders->version = dataset->version;
@@ -110,17 +155,6 @@ yki_trainer_loaders_of(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *data
     return make_loaders(t, loaders, dataset, options);
 }
 
-/* The length of sequences for all members: a loader of a member that reads none knows no length. */
-static int64_t
-length_of(const yoke_trainer *t, const yki_loaders *loaders)
-{
-    int64_t length = 0;
-
-    for (size_t k = 0; k < t->crew.count; k++)
-        length = YKI_MAX(length, yki_loader_length(loaders->loaders[k]));
-    return length;
-}
-
 yoke_status
 yki_trainer_load(yoke_trainer *t, yki_loaders *loaders, size_t member, yki_plan *plan,
                  const yki_samples *samples)
@@ -130,7 +164,7 @@ yki_trainer_load(yoke_trainer *t, yki_loaders *loaders, size_t member, yki_plan 
     size_t count = 0;
 
     ahead.ahead = loaders->ahead;
-    t->crew.length = length_of(t, loaders);
+    t->crew.length = loaders->length;
     for (size_t i = 0; i < t->graph->node_count; i++)
         if (t->graph->nodes[i]->role == YKI_ROLE_INPUT)
             t->inputs[count++] = !loaders->reads || loaders->reads[i]

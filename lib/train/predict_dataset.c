@@ -22,17 +22,6 @@ load_samples(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t
     return yki_trainer_load_range(t, from->loaders, member, plan, from->start, first, n);
 }
 
-/* The rows that sequences of this dataset have; 0: there are none. */
-static int64_t
-length_of(const yoke_trainer *t)
-{
-    int64_t length = 0;
-
-    for (size_t k = 0; k < t->crew.count; k++)
-        length = YKI_MAX(length, yki_loader_length(t->predict_loaders.loaders[k]));
-    return length;
-}
-
 static yoke_status
 make_loaders(yoke_trainer *t, const char *output, yoke_dataset *dataset)
 {
@@ -72,7 +61,7 @@ yoke_trainer_predict_dataset(yoke_trainer *t, const char *output, yoke_dataset *
     order.count = (uint64_t)(first + n);
     YKI_TRY(yki_trainer_begin_prefetch(t, from.loaders, &order, first));
     length = t->crew.length;
-    t->crew.length = length_of(t);
+    t->crew.length = t->predict_loaders.length;
     status = yki_trainer_predict(t, output, n, load_samples, &from, values, count);
     t->crew.length = length; /* of data that the next step may use again */
     yki_trainer_end_prefetch(from.loaders);

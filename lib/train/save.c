@@ -8,6 +8,7 @@
 #include "data/weights_file.h"
 #include "replica/model.h"
 #include "team/sharding.h"
+#include "team/stages.h"
 #include "train/save.h"
 
 /* ---- one device ---- */
@@ -72,8 +73,8 @@ yoke_replica_load_weights_sized(yoke_replica *r, const char *path, const yoke_lo
 /* Where a trainer's weights are read from. */
 typedef struct from_crew {
     yoke_trainer *trainer;
-    float *gathered; /* of all processes, bucket after bucket; NULL: they are in this process */
-    uint64_t *starts;
+    float *gathered;  /* of all processes, bucket after bucket; NULL: they are in this process */
+    uint64_t *starts; /* by bucket; with stages by node */
 } from_crew;
 
 /* Takes what the data of input `i` are like. The graph's first input comes first. */
@@ -153,12 +154,61 @@ get_from_crew(void *user, const yoke_node *node, float *values)
     size_t member;
 
     YKI_TRY(yki_crew_find(&from->trainer->crew, node->name, &member, &weight));
+    if (from->gathered && from->trainer->crew.stages) {
+        memcpy(values, from->gathered + from->starts[node->id], weight->size);
+        return YOKE_OK;
+    }
     if (from->gathered && !weight->value) {
         memcpy(values, from->gathered + from->starts[weight->bucket] + weight->offset / 4,
                weight->size);
         return YOKE_OK;
     }
     return yki_trainer_read_weight(from->trainer, weight, values);
+}
+
+static bool
+is_weight(const yoke_node *node)
+{
+    return node->role == YKI_ROLE_PARAMETER || node->role == YKI_ROLE_STATE;
+}
+
+/* The same for weights that are in stages of several processes. */
+static yoke_status
+gather_stages(from_crew *from)
+{
+    yki_crew *crew = &from->trainer->crew;
+    const yoke_graph *graph = crew->graph;
+    const bool writes = crew->comm->rank == 0;
+    uint64_t floats = 0, largest = 0;
+    yoke_status status = YOKE_OK;
+    float *one;
+
+    from->starts = yki_alloc(graph->node_count, sizeof *from->starts, "weights to be saved");
+    for (size_t i = 0; from->starts && i < graph->node_count; i++) {
+        const uint64_t count =
+            is_weight(graph->nodes[i]) ? (uint64_t)yki_shape_count(graph->nodes[i]->shape) : 0;
+
+        from->starts[i] = floats;
+        floats += count;
+        largest = YKI_MAX(largest, count);
+    }
+    if (writes)
+        from->gathered = yki_alloc((size_t)floats, sizeof *from->gathered, "weights to be saved");
+    one = yki_alloc((size_t)largest, sizeof *one, "weights to be saved");
+    if (!from->starts || !one || (writes && !from->gathered))
+        status = YOKE_ERROR_OUT_OF_MEMORY;
+    status = yki_trainer_agree(from->trainer, status);
+    for (size_t i = 0; i < graph->node_count && status == YOKE_OK; i++) {
+        yki_weight *weight;
+        size_t member;
+
+        if (!is_weight(graph->nodes[i]) ||
+            yki_crew_find(crew, graph->nodes[i]->name, &member, &weight) != YOKE_OK)
+            continue;
+        status = yki_stages_read(crew, weight, writes ? from->gathered + from->starts[i] : one);
+    }
+    yki_free(one);
+    return status;
 }
 
 /* Gathers all weights that are divided over processes, in the first process, which writes. All
@@ -172,6 +222,8 @@ gather_weights(from_crew *from)
     yoke_status status = YOKE_OK;
     uint64_t floats = 0;
 
+    if (crew->comm && crew->stages)
+        return gather_stages(from);
     if (!crew->comm || !crew->sharding.weights)
         return YOKE_OK;
     from->starts = yki_alloc(w->bucket_count, sizeof *from->starts, "weights to be saved");

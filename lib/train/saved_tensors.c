@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "team/sharding.h"
+#include "team/stages.h"
 #include "train/saved_tensors.h"
 
 enum { AVERAGE = 2 };
@@ -49,9 +50,16 @@ is_divided(const yoke_trainer *t, const yki_saved_tensor *p)
 }
 
 bool
+yki_saved_tensors_are_spread(const yoke_trainer *t)
+{
+    return t->crew.sharding.ranges || (t->crew.stages && t->crew.comm);
+}
+
+bool
 yki_saved_tensor_is_sharded(const yoke_trainer *t, const yki_saved_tensor *p)
 {
-    return t->crew.sharding.ranges && (!is_value(t, p) || is_divided(t, p));
+    return yki_saved_tensors_are_spread(t) &&
+           (t->crew.stages || !is_value(t, p) || is_divided(t, p));
 }
 
 yki_state_place
@@ -103,10 +111,47 @@ take_bucket(const yki_saved_tensors *all, size_t bucket, int which, const float 
     }
 }
 
+/* The same for stages of several processes: each tensor is in one of them. */
+static yoke_status
+gather_stages(const yki_saved_tensors *all, float *values)
+{
+    const yki_crew *crew = &all->trainer->crew;
+    uint64_t largest = 0;
+    float *one;
+    yoke_status status = YOKE_OK;
+
+    for (size_t i = 0; i < all->count; i++)
+        largest = YKI_MAX(largest, all->list[i].count);
+    one = yki_alloc((size_t)largest, sizeof *one, "a checkpoint");
+    if (!one)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < all->count && status == YOKE_OK; i++) {
+        const yki_saved_tensor *p = &all->list[i];
+        float *to = values ? values + p->start : one;
+        yki_range part;
+
+        for (size_t g = 0; g < crew->group_count && status == YOKE_OK; g++) {
+            yki_state_place place = yki_saved_tensor_find(all->trainer, g, p, &part);
+
+            if (place.buffer)
+                status = yki_state_get(place, part.size, to);
+        }
+        if (status == YOKE_OK)
+            status = crew->comm->broadcast(
+                crew->comm, to, (size_t)p->count * sizeof *to,
+                crew->stages->rank_of[crew->stages->placed.homes[p->node->id]]);
+    }
+    yki_free(one);
+    return status;
+}
+
 yoke_status
 yki_saved_tensors_gather(const yki_saved_tensors *all, float *values)
 {
     yki_crew *crew = &((yoke_trainer *)all->trainer)->crew;
+
+    if (crew->stages && crew->comm)
+        return gather_stages(all, values);
 
     for (int which = YKI_SAVED_VALUE; which <= AVERAGE && crew->sharding.ranges; which++)
         for (size_t b = 0; b < crew->buckets.count; b++) {

@@ -39,8 +39,10 @@ void yki_saved_tensors_clear(yki_saved_tensors *all);
 /* Read what this process has of all tensors, or write it to all groups. No step is under way. */
 yoke_status yki_saved_tensors_get(const yki_saved_tensors *all, float *values);
 yoke_status yki_saved_tensors_put(const yki_saved_tensors *all, const float *values);
+/* Whether there are tensors of which this process has not all. */
+bool yki_saved_tensors_are_spread(const yoke_trainer *trainer);
 /* Whether each group has a part of the tensor only, as it has of the state of its optimizer where
- * that is sharded. */
+ * that is sharded; or, with stages of several processes, whether one process alone has it. */
 bool yki_saved_tensor_is_sharded(const yoke_trainer *trainer, const yki_saved_tensor *tensor);
 /* The place of a tensor in a group, or of the `part` of it, in bytes of floats, that the group has.
  * No buffer: this group has nothing of the tensor. */

@@ -37,7 +37,8 @@ yki_trainer_is_whole(yoke_trainer *t, const char *function)
                         "failure came in an update, or while "
                         "shards or averages were exchanged: %s; go on from a checkpoint",
                         function, t->failure.detail ? t->failure.detail : "?");
-    if (t->crew.sharding.weights && t->crew.comm && t->failure.status != YOKE_OK)
+    if ((t->crew.sharding.weights || t->crew.stages) && t->crew.comm &&
+        t->failure.status != YOKE_OK)
         return yki_fail(YOKE_ERROR_STATE,
                         "%s: each process has a part of the weights, and they exchange nothing "
                         "after a failure: %s; go on from a checkpoint",
@@ -142,7 +143,7 @@ yki_trainer_failed(yoke_trainer *t, yoke_status status)
 yoke_status
 yki_trainer_gathered(yoke_trainer *t, yoke_status status)
 {
-    const bool waited_for = t->crew.comm && t->crew.sharding.weights;
+    const bool waited_for = t->crew.comm && (t->crew.sharding.weights || t->crew.stages);
 
     return status == YOKE_OK || !waited_for || t->failure.status != YOKE_OK
                ? status
@@ -471,7 +472,7 @@ begin_micro_batch(yoke_trainer *t, const yki_step *step, int64_t index)
         memcpy(t->counts, step->flight->counts, t->crew.team->total * sizeof *t->counts);
     else
         yki_trainer_divide(t, yki_micro_batch_size(step->n, count, index), t->counts);
-    for (size_t k = 0; k < t->crew.team->first; k++)
+    for (size_t k = 0; k < t->crew.team->first && !t->crew.stages; k++)
         first += t->counts[k];
     return first;
 }
@@ -497,13 +498,21 @@ load_piped(void *user, size_t k, yki_plan *plan, uint32_t index)
     return load_plan(t, k, plan, p->step->load, p->step->user);
 }
 
+static int64_t
+samples_piped(void *user, uint32_t index)
+{
+    const piped *p = user;
+
+    return yki_micro_batch_size(p->step->n, p->trainer->options.accumulate, index);
+}
+
 /* Enqueues all micro-batches of a step. */
 static yoke_status
 run_micro_batches(yoke_trainer *t, const yki_step *step)
 {
     const int64_t count = t->options.accumulate;
     piped all = {t, step};
-    const yki_pipeline_source source = {load_piped, &all};
+    const yki_pipeline_source source = {load_piped, samples_piped, &all};
 
     if (yki_pipeline_exists(&t->crew))
         return yki_pipeline_run(&t->crew, &source, rate_factor(t));

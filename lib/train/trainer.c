@@ -195,7 +195,7 @@ has_stages(const yoke_trainer *t)
     return t->graph->place_count > 0 || t->options.stages > 0;
 }
 
-/* With stages the one of the loss counts the samples: `home`. */
+/* With stages the one of the loss counts the samples: `home`, of the whole team. */
 static yoke_status
 make_shares(yoke_trainer *t, size_t home)
 {
@@ -342,7 +342,7 @@ build(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
     YKI_TRY(make_shares(t, 0));
     YKI_TRY(make_crew(t, team, o));
     if (has_stages(t)) /* now it is known where the loss is */
-        YKI_TRY(make_shares(t, t->crew.home));
+        YKI_TRY(make_shares(t, t->crew.stages->home));
     t->crew.timing = t->team->total > 1 && is_auto(t) && o->reproducible != YOKE_REPRODUCIBLE_RUNS;
     YKI_TRY(set_limits(t));
     return yki_trainer_calibrate(t);

@@ -33,6 +33,7 @@ typedef struct yki_loaders {
     yki_prefetch *ahead;   /* lives for an epoch or an evaluation; NULL: nothing is read ahead */
     yki_track *track;      /* of a timeline: what is read ahead; NULL: none */
     int64_t asked, count;  /* positions asked of `ahead` so far; samples of the dataset */
+    int64_t length;        /* rows of its sequences; 0: there are none */
 } yki_loaders;
 
 /* Whether the team's one device, a whole CPU, is trained on as a team of core groups

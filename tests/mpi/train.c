@@ -5,13 +5,14 @@
  *   train FILE STEPS BATCH SHARES [WHO WHAT WHERE]
  *
  * Trains a small network on made-up samples, the same in every process. After each ten steps the
- * weights of all ranks are compared, bit by bit. At the end rank 0 writes them to FILE, as text;
- * compare.awk compares two such files. $RANK_DEVICES holds a selector for each rank, with blanks
- * between; the last is for all that follow. $RANK_WISDOM likewise has files of wisdom; then how
- * each rank computes is printed. With $SEQUENCES samples are sequences, of another length in each
- * step. With $PRECISION products are rounded wherever they can be, and the loss scale is printed;
- * with $HUGE step 3 has a number that is none for a half. With $SHARD devices divide the weights;
- * plans take at most $RECOMPUTE bytes.
+ * weights of all ranks are compared, bit by bit. At the end rank 0 writes them to FILE, as text.
+ * $RANK_DEVICES holds a selector for each rank, with blanks between; the last is for all that
+ * follow. $RANK_WISDOM likewise has files of wisdom; then how each rank computes is printed. With
+ * $SEQUENCES samples are sequences, of another length in each step. With $PRECISION products are
+ * rounded wherever they can be, and the loss scale is printed; with $HUGE step 3 has a number that
+ * is none for a half. With $SHARD devices divide the weights; plans take at most $RECOMPUTE bytes.
+ * With $STAGES the graph is cut into as many, through which $ACCUMULATE micro-batches go, and
+ * SHARES is nothing.
  *
  * WHO WHAT WHERE: rank WHO is struck by WHAT (kill, stop, exit) in step 5: before it, or in its
  * reduction; or, with WHERE "save", while rank 0 writes a checkpoint to the folder FILE-save. Other
@@ -25,19 +26,18 @@
  *   nothing trains, then makes steps to which no sample counts: they change nothing on any rank
  *   trace  writes a timeline to the file WHAT, while the clock of rank WHO (-1: none) is set
  *   step, evaluation, reading
- *          with divided weights, rank WHO fails while all gather some: its call of the transport
- * does (WHAT is "call"), or its device is lost ("device"). All end with a sentence each flips  WHO
- * bits of weights, running statistics and optimizer state are turned, one by one, each on one rank,
- * and have to be found
+ *          with divided weights, rank WHO fails while all gather some, and with stages while it
+ *          sends something: its call of the transport does (WHAT is "call"), or its device is lost
+ *          ("device"). All end with a sentence each
+ *   flips  WHO bits of weights, running statistics and optimizer state are turned, one by one, each
+ *          on one rank, and have to be found
  */
 #include <dirent.h>
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include <yoke-mpi.h>
 
-#include "faults/layer.h"
-#include "strike.h"
+#include "call_faults.h"
 #include "train/checkpoint.h"
 #include "train/saved_tensors.h"
 #include "train/timeline.h"
@@ -62,6 +62,13 @@ print_line(void *user, yoke_log_level level, const char *line)
     (void)user;
     (void)level;
     fprintf(stderr, "log: %s\n", line);
+}
+
+static void
+print_text(void *user, const char *line)
+{
+    (void)user;
+    puts(line);
 }
 
 /* Smooth all over (where an argument of relu is 0 within rounding, two orders of sums part), and no
@@ -673,60 +680,6 @@ flips(yoke_trainer *t, int n, int count, const char *dir)
 
 /* ---- a failure while all gather weights ---- */
 
-static struct {
-    const fault_layer *layer;
-    bool call; /* the transport fails; else the device */
-    int left;  /* gathers before that */
-    yoke_status (*gather)(yoke_comm *, int32_t, const void *, void *, const size_t *, void **);
-} fault;
-
-/* Before OpenCL is touched. */
-static void
-open_layer(void)
-{
-    const char *path = getenv("FAULT_LAYER");
-    void *module = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    void *symbol = module ? dlsym(module, FAULT_LAYER_SYMBOL) : NULL;
-    const fault_layer *(*get)(void);
-
-    if (!symbol)
-        return;
-    memcpy(&get, &symbol, sizeof get);
-    setenv("OPENCL_LAYERS", path, 1);
-    fault.layer = get();
-}
-
-/* The gather itself is under way when the device is lost. */
-static yoke_status
-gather_with_fault(yoke_comm *table, int32_t type, const void *in, void *out, const size_t *counts,
-                  void **request)
-{
-    const bool now = fault.left-- == 0;
-    yoke_status status;
-
-    if (now)
-        note_time("");
-    if (now && fault.call)
-        return yoke_fail(YOKE_ERROR_COMM, "the cable is cut");
-    status = fault.gather(table, type, in, out, counts, request);
-    if (now)
-        fault.layer->arm(1, -5, true); /* CL_OUT_OF_RESOURCES */
-    return status;
-}
-
-static void
-prepare_fault(const char *what)
-{
-    fault.call = strcmp(what, "call") == 0;
-    fault.left = 2;
-    if (!fault.call && !(fault.layer && fault.layer->active())) {
-        fprintf(stderr, "train: there is no fault layer\n");
-        MPI_Abort(MPI_COMM_WORLD, 13);
-    }
-    fault.gather = comm->allgather_start;
-    comm->allgather_start = gather_with_fault;
-}
-
 /* What all ranks do when one of them fails. */
 static yoke_status
 gather_somewhere(yoke_trainer *t, yoke_graph *g, int n, const char *where)
@@ -783,7 +736,7 @@ fail_in_gather(yoke_trainer *t, yoke_graph *g, int n, char **disaster)
     check(step(t, n, image, label, NULL));
     check(yoke_trainer_wait(t));
     if (atoi(disaster[0]) == comm->rank)
-        prepare_fault(disaster[1]);
+        prepare_fault(comm, disaster[1]);
     status = gather_somewhere(t, g, n, disaster[2]);
     snprintf(who, sizeof who, "rank %d, %s", (int)comm->rank, yoke_status_string(status));
     snprintf(said, sizeof said, "%s", status ? yoke_last_error() : "all is well");
@@ -851,13 +804,15 @@ main(int argc, char **argv)
     else
         build(g);
     options.batch = atoi(argv[3]);
-    options.shares = argv[4];
+    options.shares = getenv("STAGES") ? NULL : argv[4];
+    options.stages = getenv("STAGES") ? (uint32_t)atoi(getenv("STAGES")) : 0;
+    options.accumulate = getenv("ACCUMULATE") ? (uint32_t)atoi(getenv("ACCUMULATE")) : 1;
     options.reproducible = getenv("FREEZE") ? YOKE_REPRODUCIBLE_RUNS : YOKE_REPRODUCIBLE_NO;
     options.wisdom = word_of("RANK_WISDOM");
     options.shard = getenv("SHARD") ? YOKE_SHARD_WEIGHTS : YOKE_SHARD_NOTHING;
     options.recompute_bytes = getenv("RECOMPUTE") ? strtoull(getenv("RECOMPUTE"), NULL, 10) : 0;
     /* Solvers that are measured differ from run to run, and so does what fits. */
-    if (options.recompute_bytes)
+    if (options.recompute_bytes || getenv("STAGES"))
         options.level = YOKE_PLAN_ESTIMATE;
     options.precision = getenv("PRECISION");
     options.strict = options.precision != NULL;
@@ -866,6 +821,8 @@ main(int argc, char **argv)
     if (options.wisdom)
         print_plans(t);
     compare_speeds(t);
+    if (options.stages)
+        check(yoke_trainer_explain(t, print_text, NULL));
     run(t, g, argc, argv);
     compare_replicas(t, g, atoi(argv[2]));
     if (options.precision)

@@ -65,7 +65,7 @@ mutant 'statistics of another micro-batch' lib/team/step.c \
 mutant 'value on its way written over' lib/team/pipeline.c \
     'k < p->members && micro_batch >= p->width;' 'k < p->members && micro_batch > p->micro_batches;' \
     $pipeline bits
-mutant 'gradients that forward writes' lib/team/pipeline.c \
+mutant 'gradients that forward writes' lib/team/pipeline_legs.c \
     'if (plan->values[task->slots[s]].bucket)' 'if (plan->values[task->slots[s]].bucket && 0)' $pipeline bits
 
 mutant 'others wait for all of backward' lib/plan/hasten.c \

@@ -1,0 +1,221 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# stages.sh - a graph in stages over the devices of several processes: the weights have the bits of the
+# same stages in one process, and those of one device within rounding. Checkpoints go on anywhere.
+# A rank that is lost, and a device or a message that fails, is told by a sentence of each rank.
+
+set -u
+. "$YOKE_SRCDIR/tests/mpi/lib.sh"
+use_program "$YOKE_BUILDDIR/tests/mpi/train"
+only_pocl
+steps=20
+limit=1e-5
+rm -rf "$work"/saved*
+
+# A rank that stops in a step, beside all that follows.
+export STAGES=3 ACCUMULATE=4 RANK_DEVICES=cpu:0 POCL_MAX_PTHREAD_COUNT=1
+launch 3 "$work/before" 1 24 - || fail "one step: exit $launch_status"
+watchful
+aside lost 1 noticed 3 "$work/lost" 100000 24 - 1 stop before
+aside lost 2 noticed 3 "$work/lost" 100000 24 - 2 stop in
+unset YOKE_MPI_TIMEOUT YOKE_MPI_WARN
+
+# weights NAME RANKS DEVICES STAGES ACCUMULATE [THREADS]: trains; what each device has goes to NAME.cut
+weights() {
+    RANK_DEVICES=$3 STAGES=$4 ACCUMULATE=$5 POCL_MAX_PTHREAD_COUNT=${6:-1}
+    rm -f "$work/$1"
+    launch "$2" "$work/$1" $steps 24 - || fail "$1: $2 ranks of $3, $4 stages: exit $launch_status"
+    awk '/cpu:0/ && $(NF - 2) $(NF - 1) ~ /^[0-9]+$/ && !seen[$0]++ { print $(NF - 2), $(NF - 1) }' \
+        "$work/output" >"$work/$1.cut"
+}
+
+# agree WHAT: with the weights of one process, bit by bit, if that cuts at the same places: it copies
+# faster, which matters where stages are so short.
+compared=0
+agree() {
+    far=$(difference "$work/one-$ACCUMULATE" "$work/ranks")
+    is_within "$far" $limit || fail "$1: differs by $far"
+    [ -s "$work/ranks.cut" ] || fail "$1: no stages are told"
+    cmp -s "$work/alone.cut" "$work/ranks.cut" || return
+    compared=$((compared + 1))
+    cmp "$work/alone" "$work/ranks" || fail "$1: other bits"
+}
+
+# alike RANKS STAGES ACCUMULATE: as one process with as many devices
+alike() {
+    weights ranks "$1" cpu:0 "$2" "$3"
+    weights alone 1 "cpu:0/$1" "$2" "$3" "$1"
+    agree "$1 ranks, $2 stages, $3 micro-batches"
+}
+
+for micro_batches in 1 4; do
+    STAGES='' weights one-$micro_batches 1 cpu:0 '' $micro_batches
+done
+alike 2 2 4
+alike 2 2 1
+alike 3 3 4
+# A rank that has no stage.
+weights ranks 3 cpu:0 2 4
+says 'cpu:0 has no part of the graph: it is no stage'
+# Two processes of two devices each: values cross inside and outside.
+weights alone 1 cpu:0/4 4 4 4
+weights ranks 2 cpu:0/2 4 4 2
+agree "two ranks of two devices"
+# The second device has four times the units, so it gets more of the graph.
+weights ranks 2 "cpu:0/4.0 cpu:0" 2 4 4
+far=$(difference "$work/one-4" "$work/ranks")
+is_within "$far" $limit || fail "an unequal cut differs by $far"
+# Messages in many chunks.
+export YOKE_MPI_CHUNK=403
+weights ranks 2 cpu:0 2 4
+unset YOKE_MPI_CHUNK
+weights alone 1 cpu:0/2 2 4 2
+agree "messages in chunks"
+
+# Sequences of another length in each step.
+export SEQUENCES=1
+STAGES='' weights one-4 1 cpu:0 '' 4
+weights alone 1 cpu:0/2 2 4 2
+weights ranks 2 cpu:0 2 4
+agree sequences
+echo "$compared cuts alike"
+[ $compared -ge 3 ] || fail "only $compared times one process has cut as several do"
+unset SEQUENCES
+# Each process tells of the whole pipeline.
+for rank in 0 1; do
+    [ "$(grep -cE "rank $rank cpu:0 +[1-9]" "$work/output")" = 4 ] || fail "the stage of rank $rank is not told"
+done
+
+# Steps to which no sample counts; a signal to one rank; datasets that differ.
+RANK_DEVICES=cpu:0 STAGES=2 ACCUMULATE=3 POCL_MAX_PTHREAD_COUNT=1
+launch 2 "$work/nothing" 0 24 - 0 0 nothing || fail "steps of nothing: exit $launch_status"
+[ "$(grep -c 'nothing changed' "$work/output")" = 2 ] || fail "steps of nothing count"
+launch 2 "$work/stopped" 0 24 - 1 term fit || fail "SIGTERM: exit $launch_status"
+[ "$(grep -c 'stopped together' "$work/output")" = 2 ] || fail "SIGTERM: not all stop"
+launch 2 "$work/counts" 0 24 - 1 0 counts || fail "unlike counts: exit $launch_status"
+[ "$(grep -c 'unlike counts refused' "$work/output")" = 2 ] || fail "unlike counts are not refused"
+
+# ---- checkpoints: after five steps of three epochs of three, the last with a rest batch ----
+
+# epochs NAME RANKS STAGES DIR
+epochs() {
+    STAGES=$3
+    launch "$2" "$work/$1" 0 24 - 3 "$4" resume || fail "$1: $2 ranks: exit $launch_status"
+}
+epochs whole 2 2 "$work/saved-whole"
+STOP_AT=5
+export STOP_AT
+epochs part 2 2 "$work/saved"
+epochs part-one 1 '' "$work/saved-one"
+unset STOP_AT
+! cmp -s "$work/whole" "$work/part" || fail "a part of a training gives the whole of it"
+cp -r "$work/saved" "$work/saved-3"
+cp -r "$work/saved" "$work/saved-1"
+epochs again 2 2 "$work/saved"
+cmp "$work/whole" "$work/again" || fail "resumed on as many ranks: other bits"
+epochs again-3 3 3 "$work/saved-3"
+epochs again-1 1 '' "$work/saved-1"
+epochs from-1 2 2 "$work/saved-one"
+for name in again-3 again-1 from-1; do
+    far=$(difference "$work/whole" "$work/$name")
+    is_within "$far" $limit || fail "resumed ($name): differs by $far"
+done
+
+# ---- disasters ----
+
+watchful
+STAGES=3
+for where in before in; do
+    lost 1 soon 3 "$work/lost" 100000 24 - 1 kill $where
+done
+lost 0 soon 3 "$work/lost" 100000 24 - 0 kill in
+unset YOKE_MPI_TIMEOUT YOKE_MPI_WARN
+
+# No watchdog ends what hangs.
+export YOKE_MPI_TIMEOUT=$((2 * launch_limit))
+
+# fails RANKS WHO WHAT WHERE SENTENCE
+fails() {
+    ranks=$1 who=$2 sentence=$5 STAGES=$1
+    what="$3 of rank $2 in the $4"
+    ! launch "$ranks" "$work/weights" 0 24 - "$who" "$3" "$4" || fail "$what: mpirun says that all is well"
+    expected_within "$what: over" "$late" 5
+    [ "$(wc -l <"$work/struck.said")" = "$ranks" ] || fail "$what: not a sentence of each rank"
+    for rank in $(seq 0 $((ranks - 1))); do
+        from='' status='[^:]*'
+        [ "$rank" = "$who" ] || from="rank $who \\([^)]*\\): " status='communication between processes failed'
+        grep -qE "^train: rank $rank, $status: (step 2, device [^ ]*: )?${from}step 2, device [^ ]*: $sentence" \
+            "$work/struck.said" || fail "$what: rank $rank tells something else"
+    done
+    left=$(orphans)
+    [ -z "$left" ] || fail "$what: left processes: $left"
+}
+
+fails 3 1 call step 'the cable is cut'
+fails 2 0 call step 'the cable is cut'
+fails 2 0 call evaluation 'the cable is cut'
+FAULT_LAYER=$YOKE_BUILDDIR/tests/faults/.libs/faultlayer.so
+if [ -f "$FAULT_LAYER" ]; then
+    export FAULT_LAYER
+    fails 3 1 device step '.* says CL_OUT_OF_RESOURCES'
+    fails 2 0 device step '.* says CL_OUT_OF_RESOURCES'
+elif [ "${YOKE_REQUIRE_ALL:-0}" = 1 ]; then
+    fail "there is no fault layer"
+else
+    echo "no fault layer (it takes shared libraries): no device is lost"
+fi
+unset FAULT_LAYER YOKE_MPI_TIMEOUT
+
+# ---- what cannot be ----
+
+# refused PATTERN RANKS STAGES ACCUMULATE
+refused() {
+    STAGES=$3 ACCUMULATE=$4
+    ! launch "$2" "$work/weights" 1 24 - || fail "$3 stages, $4 micro-batches: not refused"
+    says "$1"
+}
+refused 'stages is 3, and the team has 2 devices; must be at most that' 2 3 1
+refused 'accumulate is 5; with stages it must divide the batch, 24' 2 2 5
+
+# ---- files, with losses and metrics of a test, by the command ----
+
+command_runs() {
+    use_command
+    cat >"$work/norm.json" <<END
+{"nodes": [
+  {"op": "input", "name": "image", "type": "f32", "shape": [1, 8, 8]},
+  {"op": "conv2d", "filters": 4, "kernel": [3, 3], "pad": [1, 1]}, {"op": "batch_norm"}, {"op": "relu"},
+  {"op": "maxpool2d", "kernel": [2, 2]}, {"op": "conv2d", "filters": 6, "kernel": [3, 3]},
+  {"op": "batch_norm"}, {"op": "relu"}, {"op": "flatten"}, {"op": "dense", "units": 20},
+  {"op": "dropout", "probability": 0.2}, {"op": "tanh"}, {"op": "dense", "name": "y", "units": 10},
+  {"op": "target", "name": "label", "type": "i32", "shape": []},
+  {"op": "softmax_cross_entropy", "name": "ce", "inputs": ["y", "label"]}],
+ "outputs": {"logits": "y"}, "loss": "ce"}
+END
+    common="--data=$YOKE_SRCDIR/examples/data --batch=64 --seed=3 --level=estimate --epochs=1"
+    # files RANKS OPTION...: as one process with as many devices writes them
+    files() {
+        ranks=$1
+        shift
+        # shellcheck disable=SC2086 # words
+        POCL_MAX_PTHREAD_COUNT=$ranks launch 1 train $common "$@" --devices="cpu:0/$ranks" --quiet \
+            --out="$work/alone.safetensors" || fail "$*: exit $launch_status"
+        sed -n 's/, [0-9]* samples.*//p' "$work/output" >"$work/alone.said"
+        # shellcheck disable=SC2086
+        POCL_MAX_PTHREAD_COUNT=1 launch "$ranks" train $common "$@" --devices=cpu:0 --quiet \
+            --out="$work/ranks.safetensors" || fail "$*: exit $launch_status"
+        sed -n 's/, [0-9]* samples.*//p' "$work/output" >"$work/ranks.said"
+        cmp "$work/alone.safetensors" "$work/ranks.safetensors" || fail "$ranks ranks, $*: another file"
+        grep -q 'test loss' "$work/alone.said" || fail "$*: no loss"
+        cmp "$work/alone.said" "$work/ranks.said" || fail "$ranks ranks, $*: another result"
+    }
+    files 2 --model=mlp --stages=2 --accumulate=4
+    files 3 --model=mlp --stages=3 --accumulate=4 --optimizer=adamw --clip-norm=0.5 --ema=0.9
+    files 2 --model="$work/norm.json" --stages=2 --accumulate=4 --optimizer=adam --optimizer-state=bf16
+    files 2 --model="$work/norm.json" --stages=2 --optimizer=sgd,momentum=0.9 --ema=0.9
+}
+[ ! -x "$YOKE_BUILDDIR/tools/yoke" ] || command_runs
+
+together
+finish
