@@ -144,9 +144,9 @@ mutant 'gate and value exchanged' clkernels/swiglu.cl \
 mutant 'slope of a sigmoid for that of silu' clkernels/swiglu.cl \
     'up * s * YKI_FMA(gate, rest, (floatv)(1.f))' 'up * s * rest' $models models
 mutant 'the label has no gradient' clkernels/loss_rows.cl \
-    'grad[row * width + label] -= 1.f - smoothing;' ';' $models models
+    'grad[row * width + label] -= (1.f - smoothing) SCALED_BY;' ';' $models models
 mutant 'ignored rows have a gradient' clkernels/loss_rows.cl \
-    'yki_put_some(good && !ignored ? v :' 'yki_put_some(true ? v :' $models models
+    'yki_put_some(good && !ignored ? v SCALED_BY :' 'yki_put_some(true ? v SCALED_BY :' $models models
 mutant 'the last of equal tokens' clkernels/embedding.cl \
     'sums[k] += rest[k];' 'sums[k] = rest[k];' $models models
 
