@@ -437,6 +437,45 @@ START_TEST(a_failed_step)
 }
 END_TEST
 
+static yoke_status
+send_nothing(yoke_comm *comm, const void *data, size_t bytes, int32_t peer, int32_t tag,
+             void **request)
+{
+    (void)comm, (void)data, (void)bytes, (void)peer, (void)tag, (void)request;
+    return YOKE_OK;
+}
+
+/* A comm that only sums and gathers is enough for all but stages. */
+START_TEST(stages_need_messages)
+{
+    const team_run run = {.net = TEAM_MLP};
+    yoke_graph *g = team_graph(run.net);
+    yoke_trainer_options o = team_options(&run);
+    yoke_trainer *trainer = NULL;
+    yoke_context *context;
+    yoke_team *team;
+    mirror m;
+
+    o.stages = 2;
+    make_mirror(&m);
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(
+        yoke_team_create(context, test_selector(), &(yoke_team_options){.comm = &m.comm}, &team));
+    for (int receives = 0; receives < 2; receives++) {
+        m.comm.send_start = receives ? NULL : send_nothing;
+        m.comm.receive_start = NULL;
+        ASSERT_REFUSED(YOKE_ERROR_UNSUPPORTED, "this comm sends none",
+                       yoke_trainer_create(team, g, &o, &trainer));
+        ck_assert_int_eq(m.told, receives + 1);
+    }
+    yoke_graph_destroy(g);
+    yoke_team_destroy(team);
+    yoke_context_destroy(context);
+    yoke_comm_destroy(&m.comm);
+    end_mirror(&m);
+}
+END_TEST
+
 /* The fastest algorithm is an argument of each reduction, and of the memory for it. */
 START_TEST(an_algorithm_is_an_argument)
 {
@@ -615,6 +654,7 @@ test_suite(void)
     tcase_add_test(trained, teams_keep_a_comm_alive);
     tcase_add_test(trained, a_failed_sum_of_arrays);
     tcase_add_test(trained, a_failed_step);
+    tcase_add_test(trained, stages_need_messages);
     tcase_add_test(trained, a_bucket_is_gathered_once);
     tcase_add_loop_test(trained, a_failed_gather, 0, 7);
     tcase_add_test(trained, an_algorithm_is_an_argument);
