@@ -399,24 +399,27 @@ emit_bias(const yki_problem *problem, const yki_device_traits *traits, unsigned 
     return recipe->status;
 }
 
-#define SOLVER(op_name, text, write, given)                                                        \
+#define SOLVER(op_name, text, is_canonical, write, given)                                          \
     static const yki_op *const op_name##_op = &yki_op_##op_name;                                   \
     const yki_solver yki_solver_##op_name##_groups = {                                             \
         .name = text,                                                                              \
         .op = &op_name##_op,                                                                       \
         .side_by_side = true,                                                                      \
-        .canonical = YKI_CANONICAL_FIXED,                                                          \
+        .canonical = (is_canonical),                                                               \
         .with_parts = (given),                                                                     \
         .applies = applies,                                                                        \
         .tunings = tunings,                                                                        \
         .emit = write,                                                                             \
     }
-SOLVER(bn_stats, "bn-stats-groups", emit_stats, NULL);
-SOLVER(bn_apply, "bn-apply-groups", emit_use, NULL);
-SOLVER(bn_grad_stats, "bn-grad-stats-groups", emit_stats, NULL);
-SOLVER(bn_grad, "bn-grad-groups", emit_use, NULL);
-SOLVER(bn_apply_parts, "bn-apply-parts-groups", emit_given, NULL);
-SOLVER(bn_grad_parts, "bn-grad-parts-groups", emit_given, NULL);
-SOLVER(bn_layer, "bn-layer-groups", emit_layer, &yki_solver_bn_apply_parts_groups);
-SOLVER(bn_layer_grad, "bn-layer-grad-groups", emit_layer, &yki_solver_bn_grad_parts_groups);
-SOLVER(reduce_bias, "reduce-bias-groups", emit_bias, NULL);
+/* What is computed for each element alone has the bits of batch_norm_solver.c. */
+SOLVER(bn_stats, "bn-stats-groups", YKI_CANONICAL_FIXED, emit_stats, NULL);
+SOLVER(bn_apply, "bn-apply-groups", YKI_CANONICAL_FREE, emit_use, NULL);
+SOLVER(bn_grad_stats, "bn-grad-stats-groups", YKI_CANONICAL_FIXED, emit_stats, NULL);
+SOLVER(bn_grad, "bn-grad-groups", YKI_CANONICAL_FREE, emit_use, NULL);
+SOLVER(bn_apply_parts, "bn-apply-parts-groups", YKI_CANONICAL_FIXED, emit_given, NULL);
+SOLVER(bn_grad_parts, "bn-grad-parts-groups", YKI_CANONICAL_FIXED, emit_given, NULL);
+SOLVER(bn_layer, "bn-layer-groups", YKI_CANONICAL_FIXED, emit_layer,
+       &yki_solver_bn_apply_parts_groups);
+SOLVER(bn_layer_grad, "bn-layer-grad-groups", YKI_CANONICAL_FIXED, emit_layer,
+       &yki_solver_bn_grad_parts_groups);
+SOLVER(reduce_bias, "reduce-bias-groups", YKI_CANONICAL_FIXED, emit_bias, NULL);

@@ -354,9 +354,9 @@ emit_small(const yki_problem *problem, const yki_device_traits *traits, unsigned
         .emit = write,                                                                             \
     }
 SOLVER(bn_stats, "bn-stats", YKI_NOT_CANONICAL, applies, layouts, emit_stats);
-SOLVER(bn_apply, "bn-apply", YKI_NOT_CANONICAL, applies, layouts, emit_elements);
+SOLVER(bn_apply, "bn-apply", YKI_CANONICAL_FREE, applies, layouts, emit_elements);
 SOLVER(bn_grad_stats, "bn-grad-stats", YKI_NOT_CANONICAL, applies, layouts, emit_grad_stats);
-SOLVER(bn_grad, "bn-grad", YKI_NOT_CANONICAL, applies, layouts, emit_elements);
+SOLVER(bn_grad, "bn-grad", YKI_CANONICAL_FREE, applies, layouts, emit_elements);
 SOLVER(bn_running, "bn-running", YKI_CANONICAL_FREE, yki_plain_applies, NULL, emit_small);
 SOLVER(bn_known, "bn-known", YKI_CANONICAL_FREE, yki_plain_applies, NULL, emit_small);
 SOLVER(row, "row", YKI_CANONICAL_FREE, yki_plain_applies, NULL, emit_small);
