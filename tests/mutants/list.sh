@@ -353,7 +353,7 @@ mutant 'blocks of 8 channels in canonical sums' clkernels/common.cl \
 mutant 'parts of large gradients in canonical plans' lib/op/conv/conv2d.c \
     '>= MANY_WEIGHTS ? 1 : PARTS' '>= MANY_WEIGHTS ? PARTS : PARTS' tests/op/check_canonical
 mutant 'two parts of the weights of Winograd in canonical plans' lib/op/conv/winograd_weight.c \
-    'traits->canonical ? 1' 'traits->canonical ? 2' tests/op/check_canonical
+    'traits->canonical      ? 1' 'traits->canonical      ? 2' tests/op/check_canonical
 mutant 'canonical plans without Winograd' lib/plan/offers.c \
     'plan->options.strict ? YKI_CLASS_DIRECT' 'true ? YKI_CLASS_DIRECT' \
     tests/plan/check_canonical_plans
