@@ -80,7 +80,7 @@ END_TEST
 
 START_TEST(the_order_of_the_loader_does_not_matter)
 {
-    char ids[2][3][64] = {{{0}}};
+    char ids[2][3][256] = {{{0}}};
 
     for (int reverse = 0; reverse < 2; reverse++) {
         clear();

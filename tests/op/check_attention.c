@@ -89,7 +89,8 @@ run_both(const yki_problem *forward, const yki_problem *gradient, unsigned tunin
  * of a head is whole or narrow. */
 START_TEST(tiles_give_equal_bits)
 {
-    static const int32_t widths[] = {32, 48, 80, 112};
+    /* Of the first two one has a narrow piece, and each has tiles of its own. */
+    static const int32_t widths[] = {32, 80, 48, 112};
     const yki_attention_attrs attrs = {.heads = TILED_HEADS,
                                        .shared = 1,
                                        .width = widths[_i],
@@ -240,6 +241,6 @@ test_suite(void)
     tcase_add_loop_test(tcase, attention_names_what_does_not_fit, 0, 7);
     tcase_add_test(tcase, lengths_are_one_integer_a_sample);
     tcase = test_case(suite, "tiles");
-    tcase_add_loop_test(tcase, tiles_give_equal_bits, 0, 4);
+    tcase_add_loop_test(tcase, tiles_give_equal_bits, 0, getenv("YOKE_TEST_QUICK") ? 2 : 4);
     return suite;
 }

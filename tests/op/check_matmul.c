@@ -229,6 +229,7 @@ check_tilings(yoke_device *device, int64_t k, bool transpose, int64_t parts, uns
         yki_runner *runner;
 
         ASSERT_OK(yki_solver_emit(&yki_solver_gemm_tiled, &problem, &traits, tuning, &recipe));
+        op_check_arguments(device, &yki_solver_gemm_tiled, &recipe);
         ck_assert_uint_eq(recipe.launch_count, parts > 1 ? 2 : 1);
         ASSERT_OK(yki_runner_create(queue, &problem, &recipe, buffers, NULL, &runner));
         ASSERT_OK(yki_runner_enqueue(runner, YKI_PHASE_RUN, problem.max, NULL));

@@ -107,7 +107,7 @@ train_and_compare(const optimizer_case *c)
                               .clip_norm = c->clip_norm,
                               .state = c->state,
                               .clip_value = c->clip_value};
-    float x[BATCH * WIDTH];
+    float x[BATCH * WIDTH] = {0};
     const yoke_feed feed = yoke_feed_f32("x", x, BATCH * WIDTH);
     yoke_trainer *trainer;
     yoke_graph *g = graph_two_parameters(WIDTH);

@@ -510,7 +510,7 @@ refuses_training(yoke_trainer *t)
 static void
 use_product(yoke_trainer *t)
 {
-    float x[ROWS * SIDE], c[SIDE * SIDE], y[ROWS * SIDE];
+    float x[ROWS * SIDE] = {0}, c[SIDE * SIDE], y[ROWS * SIDE];
     const yoke_feed feed = yoke_feed_f32("x", x, YKI_COUNT(x));
 
     for (size_t i = 0; i < YKI_COUNT(x); i++)
