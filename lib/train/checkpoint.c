@@ -168,16 +168,21 @@ add_granules(const yoke_trainer *t, const identity *own, json_t *state)
     json_object_set_new(state, "weights", json_string(own->weights));
 }
 
-/* A training in float32 keeps the number of the optimizer's steps, too. */
+/* A training in float32 has no scale, but keeps the number of the optimizer's steps, too. */
 static void
 add_loss_scale(const yoke_trainer *t, json_t *state)
 {
     const yki_loss_scale *s = &t->loss_scale;
+    json_t *kept;
 
-    if (s->scales || s->skipped > 0)
-        json_object_set_new(state, "loss_scale",
-                            json_pack("{s:o, s:I, s:I}", "scale", yki_json_float(s->scale), "good",
-                                      (json_int_t)s->good, "skipped", (json_int_t)s->skipped));
+    if (!s->scales && s->skipped == 0)
+        return;
+    kept = json_pack("{s:I}", "skipped", (json_int_t)s->skipped);
+    if (s->scales) {
+        json_object_set_new(kept, "scale", yki_json_float(s->scale));
+        json_object_set_new(kept, "good", json_integer(s->good));
+    }
+    json_object_set_new(state, "loss_scale", kept);
 }
 
 static json_t *
@@ -618,21 +623,23 @@ take_state(yoke_trainer *t, const json_t *json, yki_progress *progress)
     return take_shares(t, json);
 }
 
-/* Takes the loss scale, if this training has one that is not fixed. */
+/* Takes the loss scale, if this training has one that is not fixed. What makes no sense is not
+ * taken: the scale begins anew. */
 static void
 take_loss_scale(yoke_trainer *t, const json_t *json)
 {
     const json_t *kept = json_object_get(json, "loss_scale");
     yki_loss_scale *s = &t->loss_scale;
-    float scale = s->scale;
+    float scale;
 
     yki_loss_scale_start(t);
-    s->skipped = number(kept, "skipped");
-    if (!s->scales || t->options.loss_scale > 0)
+    s->skipped = YKI_MIN(YKI_MAX(number(kept, "skipped"), (int64_t)0), t->step);
+    if (!s->scales || t->options.loss_scale > 0 ||
+        !yki_json_get_float(json_object_get(kept, "scale"), &scale) ||
+        !yki_loss_scale_is_valid(scale))
         return;
-    if (yki_json_get_float(json_object_get(kept, "scale"), &scale) && scale > 0 && scale != 1)
-        s->scale = scale;
-    s->good = number(kept, "good");
+    s->scale = scale;
+    s->good = YKI_MIN(YKI_MAX(number(kept, "good"), (int64_t)0), s->every);
 }
 
 /* Takes the exponents of granules. Without them the first step finds its own, and the last bits may

@@ -21,18 +21,26 @@
 #define START 65536.0f
 #define MOST  0x1p24f /* where values are small enough for float, there would be no end */
 #define LEAST 0x1p-24f
-enum { GOOD_STEPS = 2000 };
+enum {
+    GOOD_STEPS = 2000,
+    IN_VAIN = 40, /* steps in a row that are skipped with a fixed scale, until there is a warning:
+                   * as many as halve 65536 to the least */
+};
+
+bool
+yki_loss_scale_is_valid(float scale)
+{
+    int exponent;
+
+    return scale >= LEAST && scale <= 0x1p60f && frexpf(scale, &exponent) == 0.5f;
+}
 
 yoke_status
 yki_loss_scale_check(const yoke_trainer_options *o, const yoke_graph *graph)
 {
-    const double most = 0x1p60;
-    int exponent;
-
     if (o->loss_scale == 0)
         return YOKE_OK;
-    if (!(o->loss_scale >= LEAST && (double)o->loss_scale <= most) ||
-        frexpf(o->loss_scale, &exponent) != 0.5f)
+    if (!yki_loss_scale_is_valid(o->loss_scale))
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "loss_scale is %g; must be 0, or a power of 2 between 2^-24 and 2^60",
                         (double)o->loss_scale);
@@ -66,7 +74,8 @@ yki_loss_scale_start(yoke_trainer *t)
     s->divisor = s->scales ? find_divisor(t) : 1;
     s->scale = !s->scales ? 1 : t->options.loss_scale > 0 ? t->options.loss_scale : START;
     s->every = GOOD_STEPS;
-    s->good = s->skipped = 0;
+    s->good = s->bad = s->skipped = 0;
+    s->warned = false;
 }
 
 float
@@ -95,6 +104,30 @@ yki_loss_scale_read(yoke_trainer *t, yki_flight *flight)
                           sizeof flight->good, &flight->good, YKI_NO_WAIT, NULL);
 }
 
+/* Once no smaller scale is tried, it is not that which makes gradients infinite. This is said one
+ * time, as else each step to come would say the same. */
+static void
+tell_skipped(yoke_trainer *t, int64_t step)
+{
+    yki_loss_scale *s = &t->loss_scale;
+    const bool fixed = t->options.loss_scale > 0;
+    const bool in_vain = fixed ? s->bad >= IN_VAIN : s->scale <= LEAST;
+
+    if (!in_vain)
+        yki_log(YOKE_LOG_INFO,
+                "step %lld: a gradient is not finite, so the step is skipped; the loss scale is "
+                "%g",
+                (long long)step, (double)s->scale);
+    else if (!s->warned)
+        yki_log(YOKE_LOG_WARNING,
+                "step %lld: a gradient is not finite again, with a loss scale of %g: the training "
+                "diverges, its data are not finite%s; it goes on, and no more is said of steps "
+                "that are skipped",
+                (long long)step, (double)s->scale,
+                fixed ? ", or that scale is too large" : ", or are too large for a half");
+    s->warned |= in_vain;
+}
+
 /* A step of no valid sample changes nothing, and tells nothing. */
 void
 yki_loss_scale_land(yoke_trainer *t, const yki_flight *flight)
@@ -106,14 +139,15 @@ yki_loss_scale_land(yoke_trainer *t, const yki_flight *flight)
         return;
     if (!flight->good) {
         s->skipped++;
+        s->bad++;
         s->good = 0;
         if (moves && s->scale > LEAST)
             s->scale /= 2;
-        yki_log(YOKE_LOG_INFO,
-                "step %lld: a gradient is not finite, so the step is skipped; the loss scale is "
-                "%g",
-                (long long)flight->step, (double)s->scale);
-    } else if (++s->good >= s->every) {
+        tell_skipped(t, flight->step);
+        return;
+    }
+    s->bad = 0;
+    if (++s->good >= s->every) {
         s->good = 0;
         if (moves && s->scale < MOST)
             s->scale *= 2;

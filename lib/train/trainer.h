@@ -61,7 +61,9 @@ typedef struct yki_loss_scale {
     float divisor;   /* that of sums is less by this */
     int64_t good;    /* steps since it changed, */
     int64_t every;   /* after so many of which it doubles */
+    int64_t bad;     /* steps that were skipped since the newest good one */
     int64_t skipped; /* steps that changed nothing */
+    bool warned;     /* that skipping is in vain */
 } yki_loss_scale;
 
 /* A state that training may go back to (verified.c). */
@@ -316,6 +318,8 @@ void yki_timeline_drop(yoke_trainer *trainer);
 
 /* ---- loss_scale.c: without a loss scale, these do nothing ---- */
 
+/* Returns whether the scale is one that training may have: a power of 2 in the range. */
+bool yki_loss_scale_is_valid(float scale);
 /* Checks the option. */
 yoke_status yki_loss_scale_check(const yoke_trainer_options *options, const yoke_graph *graph);
 /* Sets the first scale, and forgets steps that were skipped. */

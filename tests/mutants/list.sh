@@ -259,6 +259,10 @@ mutant 'the scale of the step before last' lib/train/steps.c \
     'if (status == YOKE_OK && t->loss_scale.scales)' 'if (false)' tests/train/check_loss_scale scale
 mutant 'skipped steps count' lib/replica/replica.c 'r->step - r->skipped' 'r->step' \
     tests/train/check_loss_scale scale
+mutant 'a scale of 1 is not kept' lib/train/checkpoint.c '!yki_loss_scale_is_valid(scale)' \
+    '!yki_loss_scale_is_valid(scale) || scale == 1' tests/train/check_loss_scale scale
+mutant 'each step in vain is told' lib/train/loss_scale.c 's->warned |= in_vain;' '' \
+    tests/train/check_loss_scale scale
 mutant 'small halves are 0' clkernels/dot.cl 'size < 0x38800000u ? low : high' \
     'size < 0x38800000u ? 0u : high' tests/op/check_bf16
 mutant 'a half is never infinite' clkernels/dot.cl 'up > 0x477fe000u ?' 'up > 0x7f800000u ?' \

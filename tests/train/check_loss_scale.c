@@ -191,6 +191,54 @@ START_TEST(a_huge_input_is_skipped)
 }
 END_TEST
 
+/* Data that are not finite are skipped for ever: one warning tells of it, whether the scale has
+ * become the least or is fixed. */
+START_TEST(a_scale_in_vain_is_told_once)
+{
+    const bool fixed = _i == 1;
+    team_run run = {
+        .selector = whole, .net = TEAM_MLP, .precision = "f16", .loss_scale = fixed ? 1024 : 0};
+    const int told = fixed ? 40 : 2, steps = told + 3;
+    yoke_trainer *t = team_trained(devices.context, &run, 1);
+    yoke_feed feeds[2];
+    kept before = read_kept(t);
+
+    if (!fixed)
+        t->loss_scale.scale = 0x1p-22f;
+    for (int i = 1; i <= steps; i++) {
+        ck_assert_uint_eq(team_feeds(&run, 0, 24, feeds), 2);
+        ((float *)(size_t)feeds[0].data)[31] = NAN;
+        ASSERT_OK(yoke_trainer_step(t, 24, feeds, 2, NULL));
+        ASSERT_OK(yoke_trainer_wait(t));
+        ck_assert_uint_eq(scratch_log_count(YOKE_LOG_WARNING, "no more is said"), i >= told);
+    }
+    ck_assert_msg(scratch_log_count(YOKE_LOG_WARNING,
+                                    fixed ? "scale of 1024: the training diverges, its data are "
+                                            "not finite, or that scale is too large; "
+                                          : "scale of 5.96046e-08: the training diverges, ") == 1,
+                  "%s", scratch_log());
+    ck_assert_uint_eq(scratch_log_count(YOKE_LOG_INFO, "so the step is skipped"),
+                      (unsigned)told - 1);
+    assert_scale(t, fixed ? 1024 : 0x1p-24, steps);
+    ck_assert(!changed_since(t, &before));
+    free(before.values);
+    yoke_trainer_destroy(t);
+}
+END_TEST
+
+/* Only steps in a row are in vain. */
+START_TEST(a_good_step_is_not_in_vain)
+{
+    team_run run = {.selector = whole, .net = TEAM_MLP, .precision = "f16", .loss_scale = 1024};
+    yoke_trainer *t = team_trainer(devices.context, &run);
+
+    for (int i = 0; i < 100; i++)
+        yki_loss_scale_land(t, &(yki_flight){.good = i % 39 == 0, .pairs = {1, 1}});
+    ck_assert_uint_eq(scratch_log_count(YOKE_LOG_WARNING, "no more is said"), 0);
+    yoke_trainer_destroy(t);
+}
+END_TEST
+
 /* A step of no valid sample tells nothing. */
 START_TEST(no_sample_moves_no_scale)
 {
@@ -492,6 +540,44 @@ START_TEST(checkpoints_keep_the_scale)
 }
 END_TEST
 
+/* A scale that fell to 1 is one as any other. */
+START_TEST(a_scale_of_1_is_kept)
+{
+    yoke_trainer *t = fitted("f16", 1, 1);
+
+    yoke_trainer_destroy(t);
+    t = fitted("f16", 1, 0);
+    assert_scale(t, 1, 0);
+    ck_assert_int_eq(t->loss_scale.good, 4);
+    yoke_trainer_destroy(t);
+}
+END_TEST
+
+/* What no training can have is not taken: the scale begins anew. */
+START_TEST(other_scales_of_checkpoints_are_left)
+{
+    yoke_trainer *t = fitted("f16", 1, 1024);
+    const char *dir = scratch_path("saved");
+    double sums[2 * 8] = {0};
+    yki_progress progress = {.count = 96, .device_sums = sums};
+    yki_loss_scale *s = &t->loss_scale;
+    bool found;
+    static const float wrong[] = {3, -2, 0, 0x1p61f, 0x1p-25f, INFINITY};
+
+    for (size_t i = 0; i < YKI_COUNT(wrong); i++) {
+        s->scale = wrong[i];
+        s->good = -7;
+        s->skipped = i % 2 ? -1 : 100; /* of four steps */
+        ASSERT_OK(yki_checkpoint_save(t, &progress, dir, 1));
+        ASSERT_OK(yki_checkpoint_resume(t, dir, &progress, &found));
+        ck_assert(found);
+        assert_scale(t, 65536, i % 2 ? 0 : 4);
+        ck_assert_int_eq(s->good, 0);
+    }
+    yoke_trainer_destroy(t);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -503,6 +589,8 @@ test_suite(void)
     tcase = test_case(suite, "scale");
     tcase_add_checked_fixture(tcase, open_any, leave);
     tcase_add_test(tcase, a_huge_input_is_skipped);
+    tcase_add_loop_test(tcase, a_scale_in_vain_is_told_once, 0, 2);
+    tcase_add_test(tcase, a_good_step_is_not_in_vain);
     tcase_add_test(tcase, no_sample_moves_no_scale);
     tcase_add_test(tcase, good_steps_double_the_scale);
     tcase_add_test(tcase, a_fixed_scale_stays);
@@ -511,5 +599,7 @@ test_suite(void)
     tcase_add_test(tcase, skipped_steps_do_not_count);
     tcase_add_test(tcase, a_step_knows_of_the_one_before);
     tcase_add_test(tcase, checkpoints_keep_the_scale);
+    tcase_add_test(tcase, a_scale_of_1_is_kept);
+    tcase_add_test(tcase, other_scales_of_checkpoints_are_left);
     return suite;
 }
