@@ -7,6 +7,7 @@
  * it must not have (nothing of a format, of a NULL that was printed, of the call before), and,
  * where a part is given, by what it names. tests/mpi has the calls of libyoke-mpi.
  */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -527,6 +528,14 @@ START_TEST(trainers)
     bad = o;
     bad.clip_value = -1;
     REFUSED("clip_value is -1", yoke_trainer_create(team, graph, &bad, &none));
+    bad = o;
+    bad.loss_scale = 1024;
+    REFUSED("no product is computed in f16", yoke_trainer_create(team, graph, &bad, &none));
+    bad.precision = "f16";
+    for (size_t i = 0; i < 5; i++) {
+        bad.loss_scale = (const float[]){-1, NAN, INFINITY, 1000, FLT_MIN}[i];
+        REFUSED("must be 0, or a power of 2", yoke_trainer_create(team, graph, &bad, &none));
+    }
     ASSERT_OK(yoke_trainer_create(team, graph, &o, &t));
     REFUSED("", yoke_trainer_step(t, 1, NULL, 0, NULL));
     REFUSED("", yoke_trainer_step(t, 1, NULL, SIZE_MAX, NULL));
@@ -548,6 +557,9 @@ START_TEST(trainers)
     REFUSED("", yoke_trainer_get_shares(t, counts, 0));
     REFUSED("", yoke_trainer_get_shares(t, NULL, 1));
     REFUSED("", yoke_trainer_get_times(t, NULL));
+    REFUSED("trainer", yoke_trainer_get_loss_scale(NULL, f, counts));
+    REFUSED("scale", yoke_trainer_get_loss_scale(t, NULL, counts));
+    REFUSED("skipped", yoke_trainer_get_loss_scale(t, f, NULL));
     REFUSED("", yoke_trainer_save(t, ""));
     REFUSED("", yoke_trainer_load_weights(t, "/nowhere/at/all", NULL));
     NOTHING(yoke_trainer_get_graph(NULL));
