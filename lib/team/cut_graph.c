@@ -262,7 +262,7 @@ static yoke_status
 find_in_turn(cutting *c)
 {
     yoke_comm *comm = c->crew->comm;
-    int32_t *locals, most = 0;
+    int32_t *locals, last = 0;
     yoke_status status;
 
     if (!comm)
@@ -270,11 +270,11 @@ find_in_turn(cutting *c)
     locals = yki_alloc((size_t)comm->ranks, sizeof *locals, "stages");
     if (!locals)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = comm->allgather(comm, &comm->local_ranks, sizeof *locals, locals);
+    status = comm->allgather(comm, &comm->local_rank, sizeof *locals, locals);
     for (int32_t r = 0; r < comm->ranks; r++)
-        most = YKI_MAX(most, locals[r]);
+        last = YKI_MAX(last, locals[r]);
     yki_free(locals);
-    for (int32_t turn = 0; turn < most && status == YOKE_OK; turn++) {
+    for (int32_t turn = 0; turn <= last && status == YOKE_OK; turn++) {
         if (turn == comm->local_rank)
             status = find_own(c);
         if (status == YOKE_OK)
@@ -283,7 +283,7 @@ find_in_turn(cutting *c)
     return status;
 }
 
-/* All processes cut by the same numbers. */
+/* All processes know the same numbers. */
 static yoke_status
 share_loads(cutting *c)
 {
@@ -466,6 +466,21 @@ set_budgets(const cutting *c, const yki_cut_problem *p, size_t stages, uint64_t 
     }
 }
 
+/* The same numbers may lead to another cut where a compiler rounds otherwise, so that of rank 0 is
+ * taken. */
+static yoke_status
+share_cut(cutting *c, size_t *stages)
+{
+    yoke_comm *comm = c->crew->comm;
+    uint64_t count = *stages;
+
+    if (!comm)
+        return YOKE_OK;
+    YKI_TRY(comm->broadcast(comm, &count, sizeof count, 0));
+    *stages = (size_t)count;
+    return comm->broadcast(comm, c->device_of, c->count * sizeof *c->device_of, 0);
+}
+
 static yoke_status
 cut(cutting *c, uint64_t *budgets)
 {
@@ -489,6 +504,7 @@ cut(cutting *c, uint64_t *budgets)
     }
     YKI_TRY(check_places(c, &p));
     YKI_TRY(yki_cut(&p, c->device_of, &stages, &seconds));
+    YKI_TRY(share_cut(c, &stages));
     if (stages == 0)
         return fail_to_fit(c, &p);
     if (budgets)

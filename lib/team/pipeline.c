@@ -14,7 +14,7 @@
  * Each member adds up gradients and running statistics in the order of the micro-batches, so the
  * bits are those of one micro-batch after the other.
  *
- * Where members are of several processes, all processes know what each plan computes, come to one
+ * Where members are of several processes, all processes know what each plan computes, agree on one
  * order, and take the turns of their own members. A value then goes by a letter (mail.c) instead of
  * the pinned memory; its receiver expects it as soon as the letter is free.
  */
@@ -52,9 +52,12 @@ memories(const yki_pipeline *p, size_t member)
     return count;
 }
 
+/* With several processes all take the order of rank 0: what others find could differ by a rounding.
+ */
 static yoke_status
-find_order(yki_pipeline *p)
+find_order(yki_pipeline *p, const yki_crew *crew)
 {
+    const size_t count = p->leg_count * p->micro_batches;
     yki_need *needs = yki_alloc(p->crossings, sizeof *needs, "a pipeline");
     yki_order_problem problem = {.legs = p->legs,
                                  .leg_count = p->leg_count,
@@ -66,7 +69,7 @@ find_order(yki_pipeline *p)
     yoke_status status;
 
     yki_free(p->turns);
-    p->turns = yki_alloc(p->leg_count * p->micro_batches, sizeof *p->turns, "a pipeline");
+    p->turns = yki_alloc(count, sizeof *p->turns, "a pipeline");
     for (size_t j = 0; needs && j < p->leg_count; j++)
         for (size_t i = 0; i < p->crossings; i++)
             if (p->takers[i] == j)
@@ -74,6 +77,8 @@ find_order(yki_pipeline *p)
     status = needs && p->turns ? yki_pipeline_order(&problem, p->turns, &p->seconds)
                                : YOKE_ERROR_OUT_OF_MEMORY;
     yki_free(needs);
+    if (status == YOKE_OK && crew->comm)
+        status = crew->comm->broadcast(crew->comm, p->turns, count * sizeof *p->turns, 0);
     return status;
 }
 
@@ -301,7 +306,7 @@ fill(yki_pipeline *p, yki_crew *crew)
         return YOKE_ERROR_OUT_OF_MEMORY;
     YKI_TRY(make_letters(p, crew));
     YKI_TRY(agree(p, crew, make_memory(p, crew)));
-    return find_order(p);
+    return find_order(p, crew);
 }
 
 yoke_status
