@@ -90,6 +90,7 @@ yoke plan --model=resnet18 --batch=8 --devices=cpu:0@180MB --level=estimate	says
 yoke bench lenet --devices=cpu:0/2 --stages=2 --batch=64 --accumulate=8 --level=estimate	says ^rate .* samples/s
 yoke plan --model=gpt --batch=8 --devices=cpu:0/2@64MiB --level=estimate	says ^cpu:0/2.1 .* MiB
 mpirun -n 2 yoke plan --model=lenet --optimizer=adam --devices=cpu:0	mpirun says ^rank 1 cpu:0 .* MiB
+mpirun -n 2 yoke plan --model=lenet --accumulate=4 --stages=2 --devices=cpu:0	mpirun says ^lenet, batch 256: the network is cut into 2 stages
 yoke plan --model=resnet18 --batch=16 --devices=cpu:0/2@144MiB --own-weights --level=estimate	says ^cpu:0/2.0 .* 144
 yoke train --model=lenet --data=examples/data --devices=cpu:0/2	--epochs=10 : accuracy 95
 yoke train --model=mine.json --data=examples/data --epochs=10 --batch=32 --normalize --lr=0.003	accuracy 80
