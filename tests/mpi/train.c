@@ -8,11 +8,12 @@
  * weights of all ranks are compared, bit by bit. At the end rank 0 writes them to FILE, as text.
  * $RANK_DEVICES holds a selector for each rank, with blanks between; the last is for all that
  * follow. $RANK_WISDOM likewise has files of wisdom; then how each rank computes is printed. With
- * $SEQUENCES samples are sequences, of another length in each step. With $PRECISION products are
- * rounded wherever they can be, and the loss scale is printed; with $HUGE step 3 has a number that
- * is none for a half. With $SHARD devices divide the weights; plans take at most $RECOMPUTE bytes.
- * With $STAGES the graph is cut into as many, through which $ACCUMULATE micro-batches go, and
- * SHARES is nothing.
+ * $SEQUENCES samples are sequences, of another length in each step; with $TOKENS they are tokens,
+ * and what all ranks predict then follows the weights in FILE. With $PRECISION products are rounded
+ * wherever they can be, and the loss scale is printed; with $HUGE step 3 has a number that is none
+ * for a half. With $SHARD devices divide the weights; plans take at most $RECOMPUTE bytes. With
+ * $STAGES the graph is cut into as many, through which $ACCUMULATE micro-batches go, and SHARES is
+ * nothing.
  *
  * WHO WHAT WHERE: rank WHO is struck by WHAT (kill, stop, exit) in step 5: before it, or in its
  * reduction; or, with WHERE "save", while rank 0 writes a checkpoint to the folder FILE-save. Other
@@ -38,11 +39,12 @@
 #include <yoke-mpi.h>
 
 #include "call_faults.h"
+#include "nets.h"
 #include "train/checkpoint.h"
 #include "train/saved_tensors.h"
 #include "train/timeline.h"
 
-enum { SIDE = 8, CLASSES = 4, MOST = 256, STRUCK = 5, DEVICES = 64 };
+enum { MOST = 256, STRUCK = 5, DEVICES = 64 };
 
 static yoke_comm *comm;
 
@@ -69,41 +71,6 @@ print_text(void *user, const char *line)
 {
     (void)user;
     puts(line);
-}
-
-/* Smooth all over (where an argument of relu is 0 within rounding, two orders of sums part), and no
- * bias before a normalisation: its gradient is 0 but for rounding, which Adam makes large. */
-static void
-build(yoke_graph *g)
-{
-    yoke_conv2d_options conv = {
-        .filters = 6, .kernel = {3, 3}, .pad = {1, 1}, .no_bias = true, .name = "conv"};
-    yoke_dense_options dense = {.units = CLASSES, .name = "dense"};
-    yoke_batch_norm_options norm = {.name = "norm"};
-    yoke_pool2d_options pool = {.kernel = {2, 2}};
-    yoke_loss_options ignore = {.has_ignore_index = true, .ignore_index = -1};
-    yoke_node *x = yoke_input(g, "image", YOKE_F32, yoke_shape(1, SIDE, SIDE));
-    yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape()), *y;
-
-    y = yoke_tanh(g, yoke_batch_norm(g, yoke_conv2d(g, x, &conv), &norm));
-    y = yoke_dense(g, yoke_flatten(g, yoke_avgpool2d(g, y, &pool)), &dense);
-    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, &ignore));
-}
-
-/* Images as sequences of their rows, with a label for each row. */
-static void
-build_sequences(yoke_graph *g)
-{
-    yoke_loss_options ignore = {.has_ignore_index = true, .ignore_index = -1};
-    yoke_attention_options causal = {.heads = 2, .causal = true};
-    yoke_node *x = yoke_sequence(g, yoke_input(g, "image", YOKE_F32, yoke_shape(SIDE, SIDE))), *y;
-    yoke_node *label = yoke_sequence(g, yoke_target(g, "label", YOKE_I32, yoke_shape(SIDE)));
-
-    /* Without a bias: that of keys has no gradient but rounding, of which Adam makes steps. */
-    y = yoke_dense(g, x, &(yoke_dense_options){.units = 24, .no_bias = true, .name = "qkv"});
-    y = yoke_dense(g, yoke_attention(g, y, NULL, &causal),
-                   &(yoke_dense_options){.units = CLASSES, .name = "dense"});
-    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, &ignore));
 }
 
 /* image (n, 1, SIDE, SIDE), label (n) */
@@ -170,16 +137,23 @@ compare_replicas(yoke_trainer *t, yoke_graph *g, int64_t step)
 }
 
 static void
-write_weights(yoke_trainer *t, yoke_graph *g, const char *name)
+write_values(const char *name, const char *mode, const float *values, size_t count)
 {
-    size_t count;
-    float *values = read_all(t, g, &count);
-    FILE *file = comm->rank == 0 ? fopen(name, "w") : NULL;
+    FILE *file = comm->rank == 0 ? fopen(name, mode) : NULL;
 
     for (size_t i = 0; file && i < count; i++)
         fprintf(file, "%.9g\n", (double)values[i]);
     if (file)
         fclose(file);
+}
+
+static void
+write_weights(yoke_trainer *t, yoke_graph *g, const char *name)
+{
+    size_t count;
+    float *values = read_all(t, g, &count);
+
+    write_values(name, "w", values, count);
     free(values);
 }
 
@@ -271,6 +245,31 @@ step_of_rows(yoke_trainer *t, int64_t n, const float *image, const int32_t *labe
     return yoke_trainer_step(t, n, feeds, 2, result);
 }
 
+/* What follows a token depends on it; in every fifth sample the last rows do not count. */
+static void
+make_tokens(int64_t n, int64_t length, const int32_t *label, int32_t *tokens, int32_t *next)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t row = 0, now = label[i] * 7 + i; row < length; row++, now = now * 5 + 3) {
+            tokens[i * length + row] = (int32_t)(now % TOKENS);
+            next[i * length + row] = i % 5 == 0 && row > 4 ? -1 : (int32_t)((now * 5 + 3) % TOKENS);
+        }
+}
+
+/* Another length in every step. */
+static yoke_status
+step_of_tokens(yoke_trainer *t, int64_t n, const int32_t *label, yoke_result *result)
+{
+    static int32_t tokens[MOST * SIDE], next[MOST * SIDE];
+    static int64_t steps;
+    const int64_t length = SIDE - steps++ % SIDE;
+    const yoke_feed feeds[] = {yoke_feed_i32("tokens", tokens, n * length),
+                               yoke_feed_i32("next", next, n * length)};
+
+    make_tokens(n, length, label, tokens, next);
+    return yoke_trainer_step(t, n, feeds, 2, result);
+}
+
 static yoke_status
 step(yoke_trainer *t, int64_t n, const float *image, const int32_t *label, yoke_result *result)
 {
@@ -279,6 +278,8 @@ step(yoke_trainer *t, int64_t n, const float *image, const int32_t *label, yoke_
 
     if (getenv("SEQUENCES"))
         return step_of_rows(t, n, image, label, result);
+    if (getenv("TOKENS"))
+        return step_of_tokens(t, n, label, result);
     return yoke_trainer_step(t, n, feeds, 2, result);
 }
 
@@ -307,6 +308,41 @@ train(yoke_trainer *t, yoke_graph *g, int64_t steps, int n, char **disaster)
             compare_replicas(t, g, s + 1);
     }
     check(yoke_trainer_wait(t));
+}
+
+/* ---- predictions ---- */
+
+/* The same in all ranks, of arrays and of a dataset: a batch, another one, and a rest. */
+static void
+write_predictions(yoke_trainer *t, int n, const char *name)
+{
+    static float image[MOST * SIDE * SIDE];
+    static int32_t label[MOST], tokens[MOST * SIDE], next[MOST * SIDE];
+    const int rows = 2 * n + n / 3;
+    const size_t count = (size_t)rows * SIDE * TOKENS;
+    const yoke_field field = {"tokens", YOKE_I32, yoke_shape(SIDE), tokens, 0};
+    const yoke_feed feed = yoke_feed_i32("tokens", tokens, (int64_t)rows * SIDE);
+    float *all = malloc((size_t)(comm->ranks + 1) * count * sizeof *all), *own = all + count;
+    yoke_dataset *dataset = NULL;
+
+    make_batch(3, rows, image, label);
+    make_tokens(rows, SIDE, label, tokens, next);
+    check(yoke_trainer_predict(t, "logits", rows, &feed, 1, all, (int64_t)count));
+    check(yoke_dataset_create(rows, &field, 1, NULL, &dataset));
+    check(yoke_trainer_predict_dataset(t, "logits", dataset, 0, rows, own, (int64_t)count));
+    yoke_dataset_destroy(dataset);
+    if (memcmp(all, own, count * sizeof *all) != 0) {
+        fprintf(stderr, "train: a dataset is predicted otherwise than arrays\n");
+        MPI_Abort(MPI_COMM_WORLD, 14);
+    }
+    check(comm->allgather(comm, all, count * sizeof *all, own));
+    for (int r = 0; r < comm->ranks; r++)
+        if (memcmp(all, own + (size_t)r * count, count * sizeof *all) != 0) {
+            fprintf(stderr, "train: rank %d predicts otherwise than rank %d\n", r, (int)comm->rank);
+            MPI_Abort(MPI_COMM_WORLD, 14);
+        }
+    write_values(name, "a", all, count);
+    free(all);
 }
 
 /* ---- a timeline ---- */
@@ -801,6 +837,8 @@ main(int argc, char **argv)
     check(yoke_graph_create(&g));
     if (getenv("SEQUENCES"))
         build_sequences(g);
+    else if (getenv("TOKENS"))
+        build_tokens(g);
     else
         build(g);
     options.batch = atoi(argv[3]);
@@ -829,6 +867,8 @@ main(int argc, char **argv)
         printf("loss scale %g, %d skipped\n", (double)t->loss_scale.scale,
                (int)t->loss_scale.skipped);
     write_weights(t, g, argv[1]);
+    if (getenv("TOKENS"))
+        write_predictions(t, atoi(argv[3]), argv[1]);
     yoke_trainer_destroy(t);
     yoke_graph_destroy(g);
     yoke_team_destroy(team);
