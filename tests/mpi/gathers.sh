@@ -12,32 +12,15 @@ only_pocl
 export YOKE_MPI_TIMEOUT=$((2 * launch_limit))
 export SHARD=weights YOKE_BUCKET_BYTES=1024 POCL_MAX_PTHREAD_COUNT=2
 
-# fails RANKS WHO WHAT WHERE SENTENCE
-fails() {
-    ranks=$1 who=$2 sentence=$5
-    what="$3 of rank $2 in the $4"
-    ! launch "$ranks" "$work/weights" 0 24 even "$who" "$3" "$4" || fail "$what: mpirun says that all is well"
-    expected_within "$what: over" "$late" 5
-    [ "$(wc -l <"$work/struck.said")" = "$ranks" ] || fail "$what: not a sentence of each rank"
-    for rank in $(seq 0 $((ranks - 1))); do
-        from='' status='[^:]*'
-        [ "$rank" = "$who" ] || from="rank $who \\([^)]*\\): " status='communication between processes failed'
-        grep -qE "^train: rank $rank, $status: (step 2, device [^ ]*: )?${from}step 2, device [^ ]*: $sentence" \
-            "$work/struck.said" || fail "$what: rank $rank tells something else"
-    done
-    left=$(orphans)
-    [ -z "$left" ] || fail "$what: left processes: $left"
-}
-
-fails 3 1 call step 'the cable is cut'
-fails 2 0 call evaluation 'the cable is cut'
-fails 2 1 call reading 'the cable is cut'
+all_say_fault even 3 1 call step 'the cable is cut'
+all_say_fault even 2 0 call evaluation 'the cable is cut'
+all_say_fault even 2 1 call reading 'the cable is cut'
 
 # A device that is lost.
 FAULT_LAYER=$YOKE_BUILDDIR/tests/faults/.libs/faultlayer.so
 if [ -f "$FAULT_LAYER" ]; then
     export FAULT_LAYER
-    fails 3 2 device step '.* says CL_OUT_OF_RESOURCES'
+    all_say_fault even 3 2 device step '.* says CL_OUT_OF_RESOURCES'
 elif [ "${YOKE_REQUIRE_ALL:-0}" = 1 ]; then
     fail "there is no fault layer"
 else

@@ -248,6 +248,24 @@ lost() {
     [ -z "$others" ] || fail "-n $*: names $others"
 }
 
+# all_say_fault SHARES RANKS WHO WHAT WHERE SENTENCE: in the second step of tests/mpi/train something of rank
+# WHO fails, a call or a device; each rank tells it by a sentence, and none is left
+all_say_fault() {
+    ranks=$2 who=$3 sentence=$6
+    what="$4 of rank $3 in the $5"
+    ! launch "$ranks" "$work/weights" 0 24 "$1" "$who" "$4" "$5" || fail "$what: mpirun says that all is well"
+    expected_within "$what: over" "$late" 5
+    [ "$(wc -l <"$work/struck.said")" = "$ranks" ] || fail "$what: not a sentence of each rank"
+    for rank in $(seq 0 $((ranks - 1))); do
+        from='' status='[^:]*'
+        [ "$rank" = "$who" ] || from="rank $who \\([^)]*\\): " status='communication between processes failed'
+        grep -qE "^train: rank $rank, $status: (step 2, device [^ ]*: )?${from}step 2, device [^ ]*: $sentence" \
+            "$work/struck.said" || fail "$what: rank $rank tells something else"
+    done
+    left=$(orphans)
+    [ -z "$left" ] || fail "$what: left processes: $left"
+}
+
 # Hydra takes a rank that leaves for a success, now and then, and ends the others at once.
 exit_ends=soon
 [ $flavour = openmpi ] || exit_ends=unsaid

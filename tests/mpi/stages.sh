@@ -154,21 +154,10 @@ unset YOKE_MPI_TIMEOUT YOKE_MPI_WARN
 # No watchdog ends what hangs.
 export YOKE_MPI_TIMEOUT=$((2 * launch_limit))
 
-# fails RANKS WHO WHAT WHERE SENTENCE
+# fails RANKS WHO WHAT WHERE SENTENCE: each rank has a stage
 fails() {
-    ranks=$1 who=$2 sentence=$5 STAGES=$1
-    what="$3 of rank $2 in the $4"
-    ! launch "$ranks" "$work/weights" 0 24 - "$who" "$3" "$4" || fail "$what: mpirun says that all is well"
-    expected_within "$what: over" "$late" 5
-    [ "$(wc -l <"$work/struck.said")" = "$ranks" ] || fail "$what: not a sentence of each rank"
-    for rank in $(seq 0 $((ranks - 1))); do
-        from='' status='[^:]*'
-        [ "$rank" = "$who" ] || from="rank $who \\([^)]*\\): " status='communication between processes failed'
-        grep -qE "^train: rank $rank, $status: (step 2, device [^ ]*: )?${from}step 2, device [^ ]*: $sentence" \
-            "$work/struck.said" || fail "$what: rank $rank tells something else"
-    done
-    left=$(orphans)
-    [ -z "$left" ] || fail "$what: left processes: $left"
+    STAGES=$1
+    all_say_fault - "$@"
 }
 
 fails 3 1 call step 'the cable is cut'
