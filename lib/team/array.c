@@ -191,8 +191,13 @@ yki_team_share_rows(const yoke_team *team, const int64_t *counts, uint64_t row, 
 
     if (!comm)
         return YOKE_OK;
-    own[0] = (uint64_t)rows_before(counts, team->first) * row;
-    own[1] = (uint64_t)rows_before(counts, team->first + team->count) * row - own[0];
+    if (counts) {
+        own[0] = (uint64_t)rows_before(counts, team->first) * row;
+        own[1] = (uint64_t)rows_before(counts, team->first + team->count) * row - own[0];
+    } else {
+        own[0] = team->first * row;
+        own[1] = team->count * row;
+    }
     places = yki_alloc((size_t)comm->ranks, sizeof own, "rows of other processes");
     if (!places)
         return YOKE_ERROR_OUT_OF_MEMORY;

@@ -288,17 +288,9 @@ static yoke_status
 share_loads(cutting *c)
 {
     const yoke_team *team = c->crew->team;
-    int64_t *ones = yki_alloc(team->total, sizeof *ones, "stages");
-    yoke_status status = ones ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 
-    for (size_t k = 0; k < team->total && ones; k++)
-        ones[k] = 1;
-    if (status == YOKE_OK)
-        status = yki_team_share_rows(team, ones, sizeof *c->known, c->known);
-    if (status == YOKE_OK)
-        status = yki_team_share_rows(team, ones, c->graph->node_count * sizeof *c->loads, c->loads);
-    yki_free(ones);
-    YKI_TRY(status);
+    YKI_TRY(yki_team_share_rows(team, NULL, sizeof *c->known, c->known));
+    YKI_TRY(yki_team_share_rows(team, NULL, c->graph->node_count * sizeof *c->loads, c->loads));
     c->kept = c->known[0].kept;
     for (size_t k = 0; k < team->total; k++)
         c->measured &= c->known[k].measured;

@@ -84,13 +84,6 @@ find_order(yki_pipeline *p, const yki_crew *crew)
 
 /* ---- buffers and twins ---- */
 
-/* Of a member of this process. */
-static yoke_device *
-device_of(const yki_crew *crew, size_t member)
-{
-    return yoke_team_get_device(crew->team, yki_here(crew, member));
-}
-
 static yki_member *
 member_of(yki_crew *crew, size_t member)
 {
@@ -102,7 +95,7 @@ static bool
 share_memory(const yki_crew *crew, size_t one, size_t other)
 {
     return yki_is_here(crew, one) && yki_is_here(crew, other) &&
-           yki_devices_share(device_of(crew, one), device_of(crew, other));
+           yki_devices_share(yki_device_here(crew, one), yki_device_here(crew, other));
 }
 
 /* The newest statistics of the loss go from its member to all, itself too. */
@@ -138,7 +131,7 @@ make_crossing(const yki_pipeline *p, const yki_crew *crew, size_t i, uint32_t at
     if (yki_is_here(crew, c->from) && i > 0 && c[-1].node == c->node) {
         one->source = p->passages[(i - 1) * p->width + at].source;
     } else if (yki_is_here(crew, c->from)) {
-        YKI_TRY(yki_buffer_create(device_of(crew, c->from), yki_buffer_size(c->source), 0,
+        YKI_TRY(yki_buffer_create(yki_device_here(crew, c->from), yki_buffer_size(c->source), 0,
                                   c->node->name, &one->source));
         one->owns_source = true;
     }
@@ -148,8 +141,8 @@ make_crossing(const yki_pipeline *p, const yki_crew *crew, size_t i, uint32_t at
         one->target = one->source;
         return YOKE_OK;
     }
-    YKI_TRY(yki_buffer_create(device_of(crew, c->to), yki_buffer_size(c->target), 0, c->node->name,
-                              &one->target));
+    YKI_TRY(yki_buffer_create(yki_device_here(crew, c->to), yki_buffer_size(c->target), 0,
+                              c->node->name, &one->target));
     one->owns_target = true;
     return YOKE_OK;
 }
@@ -168,7 +161,7 @@ make_total(const yki_pipeline *p, const yki_crew *crew, size_t member, uint32_t 
         return YOKE_OK;
     }
     one->owns_source = true;
-    return yki_buffer_create(device_of(crew, crew->stages->home), crew->pairs * 8, 0,
+    return yki_buffer_create(yki_device_here(crew, crew->stages->home), crew->pairs * 8, 0,
                              "results of the team", &one->source);
 }
 
@@ -198,7 +191,7 @@ make_passages(yki_pipeline *p, const yki_crew *crew)
             one->letter = letter_of(p, crew, i, at);
             YKI_TRY(i < p->crossings ? make_crossing(p, crew, i, at) : make_total(p, crew, to, at));
             if (yki_is_here(crew, from) && yki_is_here(crew, to) && !share_memory(crew, from, to))
-                YKI_TRY(yki_buffer_create(device_of(crew, from), yki_buffer_size(one->source),
+                YKI_TRY(yki_buffer_create(yki_device_here(crew, from), yki_buffer_size(one->source),
                                           YKI_BUFFER_PINNED, "values on their way", &one->staging));
         }
     return YOKE_OK;
@@ -278,7 +271,7 @@ agree(yki_pipeline *p, yki_crew *crew, yoke_status status)
         return status;
     for (size_t k = 0; k < crew->count; k++)
         p->heads[crew->team->first + k].lacks = yki_lacks_memory(status);
-    YKI_TRY(yki_team_share_rows(crew->team, p->ones, sizeof *p->heads, p->heads));
+    YKI_TRY(yki_team_share_rows(crew->team, NULL, sizeof *p->heads, p->heads));
     for (size_t k = 0; k < p->members && status == YOKE_OK; k++)
         if (p->heads[k].lacks)
             status = yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY, "%s has too little",
@@ -403,7 +396,6 @@ yki_pipeline_destroy(yki_crew *crew)
     yki_free(p->heads);
     yki_free(p->notes);
     yki_free(p->first_note);
-    yki_free(p->ones);
     yki_free(p->expected);
     yki_free(p);
 }

@@ -30,11 +30,8 @@ make_arrays(yki_pipeline *p)
     p->takers = yki_alloc(p->crossings, sizeof *p->takers, "a pipeline");
     p->heads = yki_alloc(p->members, sizeof *p->heads, "a pipeline");
     p->first_note = yki_alloc(p->members, sizeof *p->first_note, "a pipeline");
-    p->ones = yki_alloc(p->members, sizeof *p->ones, "a pipeline");
-    for (size_t k = 0; p->ones && k < p->members; k++)
-        p->ones[k] = 1;
     return p->depth && p->first_leg && p->last_leg && p->makers && p->takers && p->heads &&
-                   p->first_note && p->ones
+                   p->first_note
                ? YOKE_OK
                : YOKE_ERROR_OUT_OF_MEMORY;
 }
@@ -84,7 +81,7 @@ yki_pipeline_make_notes(yki_pipeline *p, yki_crew *crew)
             (yki_head){.tasks = plan->task_count, .early = has_early_states(plan)};
     }
     if (status == YOKE_OK)
-        status = yki_team_share_rows(crew->team, p->ones, sizeof *p->heads, p->heads);
+        status = yki_team_share_rows(crew->team, NULL, sizeof *p->heads, p->heads);
     for (size_t k = 0; k < p->members && status == YOKE_OK; k++) {
         counts[k] = (int64_t)p->heads[k].tasks;
         p->first_note[k] = total;
@@ -98,7 +95,7 @@ yki_pipeline_make_notes(yki_pipeline *p, yki_crew *crew)
     if (status == YOKE_OK)
         status = yki_team_share_rows(crew->team, counts, sizeof *p->notes, p->notes);
     if (status == YOKE_OK)
-        status = yki_team_share_rows(crew->team, p->ones, sizeof *p->heads, p->heads);
+        status = yki_team_share_rows(crew->team, NULL, sizeof *p->heads, p->heads);
     yki_free(counts);
     return status;
 }

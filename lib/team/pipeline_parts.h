@@ -44,7 +44,6 @@ typedef struct yki_pipeline {
     yki_head *heads; /* by member */
     yki_note *notes; /* of all members, one after the other */
     size_t *first_note;
-    int64_t *ones; /* by member: 1 */
     uint32_t micro_batches;
     uint32_t width;  /* micro-batches under way anywhere */
     uint32_t *depth; /* by member: under way there */

@@ -323,7 +323,7 @@ meets(known *team, int level, bool *all)
 
         YKI_TRY(try_budget(team, k, level, team->budgets[device], &team->rows[device].meets, NULL));
     }
-    YKI_TRY(yki_sharding_gather_rows(crew, team->rows));
+    YKI_TRY(yki_team_share_rows(crew->team, NULL, sizeof *team->rows, team->rows));
     *all = true;
     for (size_t k = 0; k < team->total; k++)
         *all &= team->rows[k].meets;
@@ -340,7 +340,7 @@ first_that_fits(known *team, int64_t batch, size_t end, size_t *way)
     crew->sharding.batch = batch;
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(estimate_member(team, k));
-    YKI_TRY(yki_sharding_gather_rows(crew, team->rows));
+    YKI_TRY(yki_team_share_rows(crew->team, NULL, sizeof *team->rows, team->rows));
     team->count = yki_sharding_number(team->rows, team->total, team->owners);
     for (*way = fitting ? fitting->first : 0; *way < end; ++*way) {
         bool fit = false;

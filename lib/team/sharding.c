@@ -58,22 +58,6 @@ yki_sharding_row(const yki_crew *crew, size_t k)
                            .own = yki_quota_left(yoke_team_get_device(crew->team, k))};
 }
 
-yoke_status
-yki_sharding_gather_rows(const yki_crew *crew, yki_shard_row *rows)
-{
-    const yoke_team *team = crew->team;
-    int64_t *counts = yki_alloc(team->total, sizeof *counts, "owners of state");
-    yoke_status status;
-
-    if (!counts)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    for (size_t k = 0; k < team->total; k++)
-        counts[k] = 1;
-    status = yki_team_share_rows(team, counts, sizeof *rows, rows);
-    yki_free(counts);
-    return status;
-}
-
 size_t
 yki_sharding_number(const yki_shard_row *rows, size_t total, size_t *owners)
 {
@@ -181,7 +165,7 @@ yki_sharding_create(yki_crew *crew, const char *by, size_t halves)
     for (size_t k = 0; rows && k < crew->count; k++)
         rows[crew->team->first + k] = yki_sharding_row(crew, k);
     if (rows && weights && left && s->device && s->end_of && s->counts)
-        status = yki_sharding_gather_rows(crew, rows);
+        status = yki_team_share_rows(crew->team, NULL, sizeof *rows, rows);
     if (status == YOKE_OK)
         status = make_table(crew, by, rows, weights, left);
     yki_free(rows);

@@ -42,9 +42,6 @@ yoke_status yki_sharding_choose(yki_crew *crew, const yki_crew_options *options,
 const char *yki_sharding_name(yoke_shard_choice level);
 /* A row of member k, without whole[]. */
 yki_shard_row yki_sharding_row(const yki_crew *crew, size_t k);
-/* Gathers a row of each device from all processes. Those of this process's devices are filled in.
- * All processes call it. */
-yoke_status yki_sharding_gather_rows(const yki_crew *crew, yki_shard_row *rows);
 /* Numbers the groups of all processes: that of each device in owners[]. Returns how many. */
 size_t yki_sharding_number(const yki_shard_row *rows, size_t total, size_t *owners);
 /* Makes the table of ranges: by the memory that is left now, or by `by`, a text with a weight for

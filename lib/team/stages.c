@@ -185,13 +185,6 @@ make_buffer(struct yki_stages *s, yoke_device *device, const yoke_node *node, yk
     return YOKE_OK;
 }
 
-/* The device of a member of this process. */
-static yoke_device *
-device_of(const yki_crew *crew, size_t member)
-{
-    return yoke_team_get_device(crew->team, yki_here(crew, member));
-}
-
 /* Finds or makes the buffer of a value on the device that computes it. A weight has one already.
  * All crossings of a value share one buffer there. */
 static yoke_status
@@ -207,7 +200,8 @@ find_source(yki_crew *crew, yki_crossings *all, size_t index, yki_extents max)
     else if (index > 0 && all->list[index - 1].node == c->node)
         c->source = all->list[index - 1].source;
     else
-        YKI_TRY(make_buffer(crew->stages, device_of(crew, c->from), c->node, max, &c->source));
+        YKI_TRY(
+            make_buffer(crew->stages, yki_device_here(crew, c->from), c->node, max, &c->source));
     return YOKE_OK;
 }
 
@@ -217,7 +211,8 @@ make_link(yki_crew *crew, size_t from, size_t to, uint64_t size)
     yki_link **link = &crew->stages->links[yki_here(crew, from) * crew->count + yki_here(crew, to)];
 
     return *link ? YOKE_OK
-                 : yki_link_create(device_of(crew, from), device_of(crew, to), size, link);
+                 : yki_link_create(yki_device_here(crew, from), yki_device_here(crew, to), size,
+                                   link);
 }
 
 /* Makes the links that the update needs: the loss's count goes from its device to all others, norms
@@ -275,12 +270,12 @@ make_crossings(yki_crew *crew, bool training, yki_extents max)
         if (!yki_is_here(crew, c->to))
             continue;
         if (yki_is_here(crew, c->from) &&
-            yki_devices_share(device_of(crew, c->from), device_of(crew, c->to))) {
+            yki_devices_share(yki_device_here(crew, c->from), yki_device_here(crew, c->to))) {
             c->target = c->source;
             continue;
         }
         if (!c->target)
-            YKI_TRY(make_buffer(s, device_of(crew, c->to), c->node, max, &c->target));
+            YKI_TRY(make_buffer(s, yki_device_here(crew, c->to), c->node, max, &c->target));
         if (yki_is_here(crew, c->from))
             YKI_TRY(make_link(crew, c->from, c->to, yki_buffer_size(c->source)));
     }
@@ -392,24 +387,20 @@ share_routes(yki_crew *crew, bool training)
 {
     struct yki_stages *s = crew->stages;
     const size_t nodes = crew->graph->node_count, ranks = (size_t)crew->comm->ranks;
-    int64_t *ones = yki_alloc(crew->team->total, sizeof *ones, "crossings");
-    bool *reads = yki_alloc(ranks * nodes, sizeof *reads, "inputs of stages");
-    yoke_status status = ones && reads ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    bool *reads;
+    yoke_status status;
 
-    for (size_t k = 0; k < crew->team->total && status == YOKE_OK; k++)
-        ones[k] = 1;
-    if (status == YOKE_OK)
-        status = yki_team_share_rows(crew->team, ones,
-                                     s->placed.crossings[training].count * sizeof(size_t),
-                                     s->routes[training].ends);
-    if (status == YOKE_OK)
-        status = yki_team_share_rows(crew->team, ones, sizeof *s->sizes, s->sizes);
-    if (status == YOKE_OK)
-        status = crew->comm->allgather(crew->comm, s->reads, nodes * sizeof *reads, reads);
+    YKI_TRY(yki_team_share_rows(crew->team, NULL,
+                                s->placed.crossings[training].count * sizeof(size_t),
+                                s->routes[training].ends));
+    YKI_TRY(yki_team_share_rows(crew->team, NULL, sizeof *s->sizes, s->sizes));
+    reads = yki_alloc(ranks * nodes, sizeof *reads, "inputs of stages");
+    if (!reads)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = crew->comm->allgather(crew->comm, s->reads, nodes * sizeof *reads, reads);
     for (size_t i = 0; i < ranks * nodes && status == YOKE_OK; i++)
         s->reads[i % nodes] |= reads[i];
     yki_free(reads);
-    yki_free(ones);
     return status;
 }
 
@@ -447,20 +438,14 @@ static yoke_status
 find_ranks(yki_crew *crew)
 {
     struct yki_stages *s = crew->stages;
-    int64_t *ones = yki_alloc(crew->team->total, sizeof *ones, "places");
-    yoke_status status;
 
-    s->rank_of = yki_alloc(crew->team->total, sizeof *s->rank_of, "places");
-    status = ones && s->rank_of ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
     s->mail = (yki_mail){.comm = crew->comm, .at = &crew->at};
-    for (size_t k = 0; k < crew->team->total && status == YOKE_OK; k++) {
-        ones[k] = 1;
+    s->rank_of = yki_alloc(crew->team->total, sizeof *s->rank_of, "places");
+    if (!s->rank_of)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t k = 0; k < crew->team->total; k++)
         s->rank_of[k] = crew->comm ? crew->comm->rank : 0;
-    }
-    if (status == YOKE_OK)
-        status = yki_team_share_rows(crew->team, ones, sizeof *s->rank_of, s->rank_of);
-    yki_free(ones);
-    return status;
+    return yki_team_share_rows(crew->team, NULL, sizeof *s->rank_of, s->rank_of);
 }
 
 yoke_status

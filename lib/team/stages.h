@@ -55,6 +55,13 @@ yki_here(const yki_crew *crew, size_t member)
     return member - crew->team->first;
 }
 
+/* The device of a member of this process. */
+static inline yoke_device *
+yki_device_here(const yki_crew *crew, size_t member)
+{
+    return yoke_team_get_device(crew->team, yki_here(crew, member));
+}
+
 /* Whether a value goes from one process to another, and this is one of them. */
 static inline bool
 yki_is_mailed(const yki_crew *crew, size_t from, size_t to)

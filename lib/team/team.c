@@ -57,26 +57,20 @@ static yoke_status
 name_devices(yoke_team *team)
 {
     const yoke_comm *comm = yki_team_comm(team);
-    int64_t *counts = yki_alloc(team->total, sizeof *counts, "device counts");
-    yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
 
     team->names = yki_alloc(team->total, YKI_TEAM_NAME, "names of devices");
-    if (counts && team->names) {
-        for (size_t k = 0; k < team->total; k++)
-            counts[k] = 1;
-        for (size_t k = 0; k < team->count; k++) {
-            char *name = team->names + (team->first + k) * YKI_TEAM_NAME;
-            const char *id = yki_device_id(yoke_team_get_device(team, k));
+    if (!team->names)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t k = 0; k < team->count; k++) {
+        char *name = team->names + (team->first + k) * YKI_TEAM_NAME;
+        const char *id = yki_device_id(yoke_team_get_device(team, k));
 
-            if (comm)
-                snprintf(name, YKI_TEAM_NAME, "rank %d %s", comm->rank, id);
-            else
-                snprintf(name, YKI_TEAM_NAME, "%s", id);
-        }
-        status = yki_team_share_rows(team, counts, YKI_TEAM_NAME, team->names);
+        if (comm)
+            snprintf(name, YKI_TEAM_NAME, "rank %d %s", comm->rank, id);
+        else
+            snprintf(name, YKI_TEAM_NAME, "%s", id);
     }
-    yki_free(counts);
-    return status;
+    return yki_team_share_rows(team, NULL, YKI_TEAM_NAME, team->names);
 }
 
 /* What a device does not promise of its arithmetic. */
@@ -112,25 +106,21 @@ compare_arithmetic(yoke_team *team, const arithmetic *of)
 static yoke_status
 agree_on_arithmetic(yoke_team *team)
 {
-    int64_t *counts = yki_alloc(team->total, sizeof *counts, "device counts");
     arithmetic *of = yki_alloc(team->total, sizeof *of, "the arithmetic of devices");
-    yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
+    yoke_status status;
 
-    if (counts && of) {
-        for (size_t k = 0; k < team->total; k++)
-            counts[k] = 1;
-        for (size_t k = 0; k < team->count; k++) {
-            const yki_device_traits *traits = yki_device_get_traits(yoke_team_get_device(team, k));
+    if (!of)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t k = 0; k < team->count; k++) {
+        const yki_device_traits *traits = yki_device_get_traits(yoke_team_get_device(team, k));
 
-            of[team->first + k] =
-                (arithmetic){!traits->to_nearest, !traits->denormals, !traits->rounded};
-        }
-        status = yki_team_share_rows(team, counts, sizeof *of, of);
+        of[team->first + k] =
+            (arithmetic){!traits->to_nearest, !traits->denormals, !traits->rounded};
     }
+    status = yki_team_share_rows(team, NULL, sizeof *of, of);
     if (status == YOKE_OK && team->total > 1)
         status = compare_arithmetic(team, of);
     yki_free(of);
-    yki_free(counts);
     return status;
 }
 

@@ -31,8 +31,8 @@ struct yoke_team {
 /* Takes a reference, which yoke_team_destroy gives back. */
 yoke_team *yki_team_retain(yoke_team *team);
 /* Gathers rows of `row` bytes from all processes. `rows` has room for all; device k of the whole
- * team has counts[k] of them, in the order of devices. On entry those of this process's devices are
- * filled in, afterwards all are. All processes call it. */
+ * team has counts[k] of them, or one if `counts` is NULL, in the order of devices. On entry those
+ * of this process's devices are filled in, afterwards all are. All processes call it. */
 yoke_status yki_team_share_rows(const yoke_team *team, const int64_t *counts, uint64_t row,
                                 void *rows);
 /* Finds the device that a place is bound to: its index in this process. */

@@ -97,10 +97,8 @@ device_names(const yoke_trainer *t, json_t **out)
             snprintf(rows + (team->first + k) * DEVICE_NAME, DEVICE_NAME, "%s (%.80s, %.80s)",
                      info.id, info.name, info.driver);
     }
-    for (size_t k = 0; k < team->total; k++)
-        t->counts[k] = 1;
     if (status == YOKE_OK)
-        status = yki_team_share_rows(team, t->counts, DEVICE_NAME, rows);
+        status = yki_team_share_rows(team, NULL, DEVICE_NAME, rows);
     *out = status == YOKE_OK ? json_array() : NULL;
     for (size_t k = 0; k < team->total && status == YOKE_OK; k++)
         json_array_append_new(*out, json_string(rows + k * DEVICE_NAME));

@@ -115,17 +115,9 @@ step_of(const yoke_trainer *t, const row *rows)
 static yoke_status
 gather(const yoke_trainer *t, row *rows)
 {
-    int64_t *counts = yki_alloc(t->team->total, sizeof *counts, "a forecast");
-    yoke_status status = counts ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
-
-    for (size_t k = 0; k < t->team->total && counts; k++)
-        counts[k] = 1;
-    for (size_t k = 0; k < t->team->count && status == YOKE_OK; k++)
-        status = fill(t, k, &rows[t->team->first + k]);
-    if (status == YOKE_OK)
-        status = yki_team_share_rows(t->team, counts, sizeof *rows, rows);
-    yki_free(counts);
-    return status;
+    for (size_t k = 0; k < t->team->count; k++)
+        YKI_TRY(fill(t, k, &rows[t->team->first + k]));
+    return yki_team_share_rows(t->team, NULL, sizeof *rows, rows);
 }
 
 static uint32_t
