@@ -46,32 +46,10 @@ leave(void)
     scratch_tear_down();
 }
 
-/* All that training keeps: weights, the optimizer's state, running statistics, averages. */
-typedef struct kept {
-    float *values;
-    size_t count;
-} kept;
-
-static kept
-read_kept(yoke_trainer *t)
-{
-    yki_saved_tensors all = {0};
-    kept k = {0};
-
-    ASSERT_OK(yoke_trainer_wait(t));
-    ASSERT_OK(yki_saved_tensors_list(t, &all));
-    k.count = (size_t)all.floats;
-    k.values = calloc(k.count, sizeof *k.values);
-    ck_assert_ptr_nonnull(k.values);
-    ASSERT_OK(yki_saved_tensors_get(&all, k.values));
-    yki_saved_tensors_clear(&all);
-    return k;
-}
-
 static bool
-changed_since(yoke_trainer *t, const kept *before)
+changed_since(yoke_trainer *t, const team_kept *before)
 {
-    kept now = read_kept(t);
+    team_kept now = team_read_kept(t);
     bool same;
 
     ck_assert_uint_eq(now.count, before->count);
@@ -98,7 +76,7 @@ static void
 overflow(team_run run, const char *what)
 {
     yoke_trainer *t;
-    kept before;
+    team_kept before;
     int step = 2;
 
     run.precision = "f16";
@@ -108,7 +86,7 @@ overflow(team_run run, const char *what)
     t->loss_scale.scale = 1024;
     for (int i = 0; i < step; i++)
         ASSERT_OK(team_step(&run, t, i, NULL));
-    before = read_kept(t);
+    before = team_read_kept(t);
     assert_scale(t, 1024, 0);
     t->loss_scale.scale = HUGE_SCALE;
     for (int64_t skipped = 1; skipped <= 3; skipped++) {
@@ -179,7 +157,7 @@ START_TEST(a_huge_input_is_skipped)
     team_run run = {.selector = whole, .net = TEAM_MLP, .precision = "f16"};
     yoke_trainer *t = team_trained(devices.context, &run, 1);
     yoke_feed feeds[2];
-    kept before = read_kept(t);
+    team_kept before = team_read_kept(t);
 
     ck_assert_uint_eq(team_feeds(&run, 0, 24, feeds), 2);
     ((float *)(size_t)feeds[0].data)[31] = 1e30f;
@@ -201,7 +179,7 @@ START_TEST(a_scale_in_vain_is_told_once)
     const int told = fixed ? 40 : 2, steps = told + 3;
     yoke_trainer *t = team_trained(devices.context, &run, 1);
     yoke_feed feeds[2];
-    kept before = read_kept(t);
+    team_kept before = team_read_kept(t);
 
     if (!fixed)
         t->loss_scale.scale = 0x1p-22f;
@@ -368,7 +346,7 @@ ending(int kind)
 
 static bool has_unit;
 
-static kept
+static team_kept
 trained(int kind, const char *precision, float scale)
 {
     team_run run = {.net = TEAM_MLP,
@@ -382,7 +360,7 @@ trained(int kind, const char *precision, float scale)
     yoke_device_info info;
     yoke_trainer *t;
     yoke_team *team;
-    kept k;
+    team_kept k;
 
     o.core_groups = YOKE_CORE_GROUPS_NEVER;
     ASSERT_OK(yoke_team_create(devices.context, whole, NULL, &team));
@@ -395,7 +373,7 @@ trained(int kind, const char *precision, float scale)
         team_feeds(&run, 24 * i, 24, feeds);
         ASSERT_OK(yoke_trainer_step(t, 24, feeds, kind == 2 ? 1 : 2, NULL));
     }
-    k = read_kept(t);
+    k = team_read_kept(t);
     assert_scale(t, precision ? (double)scale : 1, 0);
     ASSERT_OK(yoke_device_get_info(yoke_team_get_device(t->team, 0), &info));
     has_unit = info.f16[0] != 0;
@@ -406,13 +384,13 @@ trained(int kind, const char *precision, float scale)
 /* A device without a unit, alone, computes in float, where a power of 2 changes no digit. */
 START_TEST(the_scale_changes_no_bits)
 {
-    const kept one = trained(_i, "f16", 1), full = trained(_i, NULL, 0);
+    const team_kept one = trained(_i, "f16", 1), full = trained(_i, NULL, 0);
     double most = 0, off = 0;
 
     if (has_unit)
         TEST_NOT_HERE("a device with a unit computes in half");
     for (int k = 1; k <= 2; k++) {
-        kept other = trained(_i, "f16", k == 1 ? 65536 : 0x1p-10f);
+        team_kept other = trained(_i, "f16", k == 1 ? 65536 : 0x1p-10f);
 
         ck_assert_msg(memcmp(one.values, other.values, one.count * sizeof *one.values) == 0,
                       "another scale gives other weights");
@@ -438,7 +416,7 @@ START_TEST(skipped_steps_do_not_count)
                     .loss_scale = 1024,
                     .optimizer = yoke_adam(0.01f)};
     yoke_trainer *t = team_trained(devices.context, &run, 4), *other;
-    const kept plain = read_kept(t);
+    const team_kept plain = team_read_kept(t);
 
     other = team_trainer(devices.context, &run);
     other->loss_scale.scale = HUGE_SCALE;
@@ -460,7 +438,7 @@ START_TEST(a_step_knows_of_the_one_before)
 {
     team_run run = {
         .selector = whole, .net = TEAM_MLP, .precision = "f16", .optimizer = yoke_adam(0.01f)};
-    kept first = {0};
+    team_kept first = {0};
     float scale = 0;
 
     for (int waits = 1; waits >= 0; waits--) {
@@ -473,7 +451,7 @@ START_TEST(a_step_knows_of_the_one_before)
                 ASSERT_OK(yoke_trainer_wait(t));
         }
         if (waits) {
-            first = read_kept(t);
+            first = team_read_kept(t);
             scale = t->loss_scale.scale;
             ck_assert(t->loss_scale.skipped > 1 && t->loss_scale.skipped < 12);
         } else {
@@ -511,7 +489,7 @@ fitted(const char *precision, int64_t epochs, float scale)
 START_TEST(checkpoints_keep_the_scale)
 {
     yoke_trainer *t = fitted("f16", 1, HUGE_SCALE); /* four steps, all skipped */
-    kept there, again;
+    team_kept there, again;
     double scale;
 
     assert_scale(t, ldexp(HUGE_SCALE, -4), 4);
@@ -527,12 +505,12 @@ START_TEST(checkpoints_keep_the_scale)
     assert_scale(t, 65536, 4);
     scale = (double)t->loss_scale.scale;
     ck_assert_int_eq(t->loss_scale.good, 4);
-    there = read_kept(t);
+    there = team_read_kept(t);
     yoke_trainer_destroy(t);
     t = fitted("f16", 3, 0);
     assert_scale(t, scale, 4);
     ck_assert_int_eq(t->loss_scale.good, 4);
-    again = read_kept(t);
+    again = team_read_kept(t);
     ck_assert_mem_eq(there.values, again.values, there.count * sizeof *there.values);
     free(there.values);
     free(again.values);

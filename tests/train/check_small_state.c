@@ -31,38 +31,20 @@ open_halves(test_setup setup)
     return true;
 }
 
-/* All that training keeps, as floats. */
-typedef struct kept {
-    float *values;
-    size_t count, state_from; /* where the optimizer's state begins */
-} kept;
-
-static kept
+static team_kept
 read_kept(yoke_trainer *t)
 {
-    yki_saved_tensors all = {0};
-    kept k = {0};
+    team_kept k = team_read_kept(t);
 
-    ASSERT_OK(yoke_trainer_wait(t));
-    ASSERT_OK(yki_saved_tensors_list(t, &all));
-    k.count = (size_t)all.floats;
-    k.values = calloc(k.count, sizeof *k.values);
-    ck_assert_ptr_nonnull(k.values);
-    ASSERT_OK(yki_saved_tensors_get(&all, k.values));
-    k.state_from = k.count;
-    for (size_t i = all.count; i-- > 0 && all.list[i].which >= 0;)
-        if (all.list[i].which < 2)
-            k.state_from = (size_t)all.list[i].start;
     ck_assert_uint_lt(k.state_from, k.count);
-    yki_saved_tensors_clear(&all);
     return k;
 }
 
-static kept
+static team_kept
 train(team_run run)
 {
     yoke_trainer *t = team_trainer(devices.context, &run);
-    kept k;
+    team_kept k;
 
     for (int i = 0; i < 8; i++)
         ASSERT_OK(team_step(&run, t, i, NULL));
@@ -72,7 +54,7 @@ train(team_run run)
 }
 
 static void
-assert_same(const kept *a, kept b, const char *what)
+assert_same(const team_kept *a, team_kept b, const char *what)
 {
     ck_assert_uint_eq(a->count, b.count);
     ck_assert_msg(memcmp(a->values, b.values, a->count * sizeof *a->values) == 0, "%s: other bits",
@@ -111,14 +93,14 @@ compare_splits(void)
 
     for (size_t i = 0; i < (few ? 1 : YKI_COUNT(optimizers)); i++) {
         team_run run = usual(optimizers[i]);
-        kept first = train(run);
+        team_kept first = train(run);
 
         for (size_t k = first.state_from; k < first.count; k++)
             ck_assert_msg(is_small(first.values[k]), "%a is kept", (double)first.values[k]);
         run.bucket_bytes = 512;
         assert_same(&first, train(run), "many buckets");
         if (!few) {
-            kept other;
+            team_kept other;
 
             run.bucket_bytes = 0;
             assert_same(&first, train(run), "again");
@@ -155,9 +137,9 @@ static void
 compare_with_floats(void)
 {
     team_run run = usual(yoke_adam(0.01f));
-    const kept small = train(run);
+    const team_kept small = train(run);
     double apart = 0, largest = 0;
-    kept full;
+    team_kept full;
 
     run.state = YOKE_STATE_F32;
     full = train(run);
@@ -227,12 +209,12 @@ check_memory(void)
 enum { SAMPLES = 96 };
 
 /* Trains up to the end of an epoch, or goes on from what is in the folder. */
-static kept
+static team_kept
 fit(const team_run *run, const char *dir, int64_t epochs)
 {
     yoke_trainer *t = team_trainer(devices.context, run);
     yoke_dataset *data = team_dataset(run, 0, SAMPLES);
-    kept k;
+    team_kept k;
 
     ASSERT_OK(yoke_trainer_fit(
         t, data, NULL,
@@ -271,7 +253,7 @@ check_checkpoints(bool sharded)
 {
     const char *dir = scratch_path(sharded ? "shards" : "run");
     team_run run = usual(yoke_adam(0.01f));
-    kept through, now, later;
+    team_kept through, now, later;
 
     if (sharded) {
         run.selector = devices.selector;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "train/runs.h"
+#include "train/saved_tensors.h"
 
 enum { WIDTH = 12, HIDDEN = 24, VALUES = 4, CHANNELS = 3, SIZE = 8, ROWS = 6 };
 
@@ -436,6 +437,25 @@ team_distance(const team_outcome *a, const team_outcome *b, const char **worst)
         }
     }
     return most;
+}
+
+team_kept
+team_read_kept(yoke_trainer *t)
+{
+    yki_saved_tensors all = {0};
+    team_kept k = {0};
+
+    ASSERT_OK(yoke_trainer_wait(t));
+    ASSERT_OK(yki_saved_tensors_list(t, &all));
+    k.count = k.state_from = (size_t)all.floats;
+    k.values = calloc(k.count, sizeof *k.values);
+    ck_assert_ptr_nonnull(k.values);
+    ASSERT_OK(yki_saved_tensors_get(&all, k.values));
+    for (size_t i = all.count; i-- > 0 && all.list[i].which >= 0;)
+        if (all.list[i].which < 2)
+            k.state_from = (size_t)all.list[i].start;
+    yki_saved_tensors_clear(&all);
+    return k;
 }
 
 bool

@@ -108,6 +108,13 @@ yoke_trainer *team_trained(yoke_context *context, const team_run *run, int steps
 yki_event team_hold(yki_queue *queue);
 /* One step of the run, the `index`-th; the result may be NULL. */
 yoke_status team_step(const team_run *run, yoke_trainer *trainer, int index, yoke_result *result);
+/* All that training keeps, as floats: weights, the optimizer's state, running statistics, averages.
+ */
+typedef struct team_kept {
+    float *values;            /* freed by the caller */
+    size_t count, state_from; /* where the optimizer's state begins */
+} team_kept;
+team_kept team_read_kept(yoke_trainer *trainer);
 /* Every parameter and state into `outcome`. */
 yoke_status team_read(yoke_trainer *trainer, team_outcome *outcome);
 void team_free(team_outcome *outcome);
