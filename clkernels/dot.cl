@@ -126,6 +126,14 @@ uint dot_half_pair(float first, float second)
 #endif
 #endif
 
+/* What the instructions for numbers of 16 bits call them. */
+#if DOT >= DOT_MMA_F16
+#define DOT_TYPE "f16"
+#else
+#define DOT_TYPE "bf16"
+#endif
+#define DOT_MMA_16 "mma.sync.aligned.m16n8k16.row.col.f32." DOT_TYPE "." DOT_TYPE ".f32"
+
 #if DOT == DOT_ROUNDED
 #define DOT_OPERAND(x) as_float(dot_round1(x) & 0xffff0000u)
 #elif DOT == DOT_ROUNDED_TF32 || (DOT == DOT_MMA_TF32 && defined(DOT_MMA_PLAIN))
@@ -147,48 +155,29 @@ float dot_tf32(float x)
 #define DOT_OPERAND(x) as_uint(x)
 #ifdef DOT_MMA_PLAIN
 #define DOT_MMA
-#elif DOT == DOT_MMA_PAIRS_F16
-#define DOT_MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 #else
-#define DOT_MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+#define DOT_MMA DOT_MMA_16
 #endif
 #elif DOT == DOT_MMA_BF16 && defined(DOT_MMA_PLAIN)
 #define DOT_OPERAND(x) ((ushort)(dot_round1(x) >> 16))
 #define DOT_MMA
-#elif DOT == DOT_MMA_BF16
-#define DOT_MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
-__attribute__((always_inline)) static ushort dot_operand(float x)
-{
-    ushort y;
-
-    __asm__("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-__attribute__((always_inline)) static uint dot_pair(float first, float second)
-{
-    uint y;
-
-    __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
-    return y;
-}
-#define DOT_OPERAND(x) dot_operand(x)
 #elif DOT == DOT_MMA_F16 && defined(DOT_MMA_PLAIN)
 #define DOT_OPERAND(x) ((ushort)dot_half(x))
 #define DOT_MMA
-#elif DOT == DOT_MMA_F16
-#define DOT_MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+#elif DOT == DOT_MMA_BF16 || DOT == DOT_MMA_F16
+#define DOT_MMA DOT_MMA_16
 __attribute__((always_inline)) static ushort dot_operand(float x)
 {
     ushort y;
 
-    __asm__("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    __asm__("cvt.rn." DOT_TYPE ".f32 %0, %1;" : "=h"(y) : "f"(x));
     return y;
 }
 __attribute__((always_inline)) static uint dot_pair(float first, float second)
 {
     uint y;
 
-    __asm__("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
+    __asm__("cvt.rn." DOT_TYPE "x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
     return y;
 }
 #define DOT_OPERAND(x) dot_operand(x)

@@ -117,8 +117,7 @@ typedef struct yoke_replica_options {
     const char *wisdom; /* file of measured times; NULL: $YOKE_WISDOM, else in the cache */
     yoke_recompute_choice recompute;
     yoke_state_choice state; /* in what the optimizer keeps it */
-    const char
-        *precision; /* of products: "f32" (NULL), "tf32", "bf16", "f16", or "head=f32,bf16" */
+    const char *precision;   /* of products: "f32" (NULL), "tf32", "bf16", "f16"; "head=f32,bf16" */
     /* Bytes that the values of the plan for training may take. Values are computed again in
      * backward, costly ones too, until that is so. They have the same bits, but on a GPU gradients
      * of weights by Winograd's method, and statistics of batch norms behind it, may be summed in

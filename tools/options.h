@@ -49,7 +49,7 @@ bool yki_tool_parse_augmentation(const char *text, yoke_augmentation *augmentati
 /* "224" or "96x128": height and width */
 bool yki_tool_parse_image_size(const char *text, int *height, int *width, char why[TOOL_WHY]);
 
-/* "auto", which gives 0, or a number above 0. */
+/* "auto", which gives 0, or a power of 2. */
 bool yki_tool_parse_loss_scale(const char *text, float *scale, char why[TOOL_WHY]);
 /* "no", "fit", "auto", or a number of stages. */
 bool yki_tool_parse_stages(const char *text, uint32_t *stages, char why[TOOL_WHY]);

@@ -515,10 +515,8 @@ ask(yki_choice *choice)
     yki_plan *plan = choice->plan;
     const yki_task *task = &choice->tasks[choice->index];
     uint8_t agreed = yki_agreed_class(&plan->options, task->node);
-    yki_class canonical =
-        plan->options.strict ? YKI_CLASS_DIRECT : yki_canonical_class(&task->problem);
-    unsigned wanted = plan->options.canonical   ? 1u << canonical
-                      : plan->options.strict    ? 1u << task->rounds
+    unsigned wanted = plan->options.strict      ? 1u << task->rounds
+                      : plan->options.canonical ? 1u << yki_canonical_class(&task->problem)
                       : agreed == YKI_ANY_CLASS ? EXACT | 1u << task->rounds
                                                 : 1u << (agreed - 1);
     struct yki_menu *menu = &choice->menu[choice->index];

@@ -7,11 +7,11 @@
  * are; the update takes it out exactly. The scale is that of the mean over a batch, but devices
  * compute gradients of sums, so they get a part of it: the scale over a power of 2 that is about
  * what a batch counts.
- * A step one of whose summed gradients is not finite changes
- * nothing on any device: all see that in the norm of the same sums (clkernels/update.cl). Here the
- * host learns of it: it waits for each step before it begins the next one, as that needs the new
- * scale and the optimizer's own number of the step. All processes see the same, so they agree
- * without a message.
+ *
+ * Where a summed gradient is not finite, the step changes nothing on any device: all see it in the
+ * norm of the same sums (clkernels/update.cl). The host learns of it here. It waits for each step
+ * before it begins the next one, as that needs the new scale and the optimizer's own number of the
+ * step. All processes see the same, so they agree without a message.
  */
 #include <float.h>
 #include <math.h>

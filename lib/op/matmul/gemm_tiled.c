@@ -573,10 +573,11 @@ pairs_tunings(const yki_problem *problem, const yki_device_traits *traits)
 }
 
 static yoke_status
-emit_with_pairs(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-                yki_recipe *recipe)
+emit_with_pairs(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit unit,
+                unsigned tuning, yki_recipe *recipe)
 {
-    return emit(problem, traits, YKI_DOT_MMA_PAIRS, tuning, recipe);
+    unit = unit == YKI_DOT_MMA_F16 ? YKI_DOT_MMA_PAIRS_F16 : YKI_DOT_MMA_PAIRS;
+    return emit(problem, traits, unit, tuning, recipe);
 }
 
 const yki_solver yki_solver_gemm_pairs_bf16 = {
@@ -586,15 +587,8 @@ const yki_solver yki_solver_gemm_pairs_bf16 = {
     .side_by_side = true,
     .applies = applies_pairs,
     .tunings = pairs_tunings,
-    .emit = emit_with_pairs,
+    .emit_by = emit_with_pairs,
 };
-
-static yoke_status
-emit_with_pairs_f16(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-                    yki_recipe *recipe)
-{
-    return emit(problem, traits, YKI_DOT_MMA_PAIRS_F16, tuning, recipe);
-}
 
 const yki_solver yki_solver_gemm_pairs_f16 = {
     .name = "gemm-pairs-f16",
@@ -603,7 +597,7 @@ const yki_solver yki_solver_gemm_pairs_f16 = {
     .side_by_side = true,
     .applies = applies_pairs_f16,
     .tunings = pairs_tunings,
-    .emit = emit_with_pairs_f16,
+    .emit_by = emit_with_pairs,
 };
 
 const yki_solver yki_solver_gemm_tiled_bf16 = {
