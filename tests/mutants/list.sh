@@ -276,7 +276,7 @@ mutant 'gradients have no precision' lib/graph/gradient.c \
 mutant 'class of the other gradient' lib/plan/fuse_matmul.c \
     'return !plan->costs && yki_agreed_class' 'return yki_agreed_class' tests/plan/check_precision
 mutant 'strict rounds nothing' lib/plan/offers.c \
-    'strict    ? 1u << task->rounds' 'strict    ? DIRECT' tests/plan/check_precision
+    'strict      ? 1u << task->rounds' 'strict      ? DIRECT' tests/plan/check_precision
 
 # ---- copies ahead ----
 
@@ -359,8 +359,7 @@ mutant 'parts of large gradients in canonical plans' lib/op/conv/conv2d.c \
 mutant 'two parts of the weights of Winograd in canonical plans' lib/op/conv/winograd_weight.c \
     'traits->canonical      ? 1' 'traits->canonical      ? 2' tests/op/check_canonical
 mutant 'canonical plans without Winograd' lib/plan/offers.c \
-    'plan->options.strict ? YKI_CLASS_DIRECT' 'true ? YKI_CLASS_DIRECT' \
-    tests/plan/check_canonical_plans
+    '1u << yki_canonical_class(&task->problem)' 'DIRECT' tests/plan/check_canonical_plans
 mutant "a device's own quotients in canonical plans" clkernels/exact.cl \
     '!(SETTLE || YKI_CANONICAL)' '!SETTLE' tests/op/check_canonical rough
 mutant 'granules added as floats' clkernels/granule.cl '*to = first ? add : *to + add;' \
