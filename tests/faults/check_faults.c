@@ -304,7 +304,7 @@ START_TEST(faults_everywhere)
                                         "with a full cache"};
     mode m = {.cache_dir = _i > 0 ? fault_cache_folder() : NULL, .cold = _i == 1};
     const bool full = _i == 2;
-    fault_scenario s = {.name = names[_i], .run = run_all, .argument = &m};
+    fault_scenario s = {.name = names[_i], .run = run_all, .argument = &m, .quick_step = 3};
     fault_counts calls = {0}, allocations = {0};
 
     s.may_absorb = m.cold ? cold_may_go_on : may_go_on;

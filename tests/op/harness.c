@@ -580,7 +580,7 @@ check_on_device(const setup *s, yoke_device *device)
 
         if (!node->op || node->op->is_view || (simulator && too_large_for_simulator(s, node)))
             continue;
-        if (s->graphs_before >= FEW_GRAPHS || test_number % FOREIGN_TESTS != 1)
+        if (quick() || s->graphs_before >= FEW_GRAPHS || test_number % FOREIGN_TESTS != 1)
             runs = check_solvers(s, node, queue, true);
         if (runs == 0)
             runs = check_solvers(s, node, queue, false);
@@ -595,19 +595,25 @@ check_on_device(const setup *s, yoke_device *device)
     yki_queue_destroy(queue);
 }
 
+/* The devices, selected once in a process: a compiler takes long to start, and a kernel of one
+ * graph serves the next. */
+static yoke_selection *
+selected(void)
+{
+    static yoke_selection *selection;
+    yoke_context *context;
+
+    if (!selection) {
+        ASSERT_OK(yoke_context_create(NULL, &context));
+        ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    }
+    return selection;
+}
+
 static yki_device_traits
 first_traits(void)
 {
-    yki_device_traits traits;
-    yoke_context *context;
-    yoke_selection *selection;
-
-    ASSERT_OK(yoke_context_create(NULL, &context));
-    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
-    traits = *yki_device_get_traits(yoke_selection_get(selection, 0));
-    yoke_selection_destroy(selection);
-    yoke_context_destroy(context);
-    return traits;
+    return *yki_device_get_traits(yoke_selection_get(selected(), 0));
 }
 
 bool
@@ -626,8 +632,6 @@ void
 op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *options)
 {
     setup s = {.graph = graph};
-    yoke_context *context;
-    yoke_selection *selection;
     yoke_node *seed = NULL, *also[64];
     size_t also_count = 0;
     static int graphs; /* of this test */
@@ -675,12 +679,8 @@ op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *opt
     if (!s.options.no_gradient && !s.options.no_differences)
         check_differences(&s, result, seed);
 
-    ASSERT_OK(yoke_context_create(NULL, &context));
-    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
-    for (size_t i = 0; i < yoke_selection_count(selection); i++)
-        check_on_device(&s, yoke_selection_get(selection, i));
-    yoke_selection_destroy(selection);
-    yoke_context_destroy(context);
+    for (size_t i = 0; i < yoke_selection_count(selected()); i++)
+        check_on_device(&s, yoke_selection_get(selected(), i));
     for (size_t i = 0; i < graph->node_count; i++)
         free(s.values[i]);
     free(s.values);
