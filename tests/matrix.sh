@@ -16,8 +16,9 @@
 # sizes. They run only if they are named, as `make check-gpu-face` does; "face" is a part of "face-128"
 # for every day, "face-pair" of "face-two". So is "rusticl" of "rusticl-all", which `make check-rusticl` runs.
 #
-# YOKE_MATRIX_SHORT=1 (CI) leaves out the programs that take an interpreter or a compiler longest; then
-# nothing says that all kernels ran.
+# YOKE_MATRIX_SHORT=1 (CI) leaves out the programs that take an interpreter or a compiler longest, what
+# `make check` has on PoCL too, and in tests of operators most of the times that the same text of kernels
+# runs with other sizes (only_repeats() in tests/op/harness.c); then nothing says that all kernels ran.
 #
 # From make: UNIT_TESTS (programs). YOKE_MATRIX_TIMEOUT: seconds for one
 # program, default 1500, which ends what hangs. YOKE_MATRIX_JOBS: programs at a time, default one a core: most of
@@ -133,6 +134,11 @@ wanted() {
     1:oclgrind:tests/device/check_sources | 1:rusticl:tests/device/check_sources) return 1 ;;
     1:rusticl:tests/op/check_joined_layers | 1:rusticl:tests/op/check_long) return 1 ;;
     1:rusticl:tests/team/check_team_results | 1:face:tests/train/check_any_split) return 1 ;;
+    # On PoCL make check has them; that devices are found and cut, and that the pieces fit.
+    1:pocl*:tests/device/check_selection | 1:pocl-half:tests/plan/check_plan | 1:pocl-half:tests/train/check_fit) ;;
+    1:two-platforms:tests/device/check_selection | 1:two-platforms:tests/device/check_context) ;;
+    1:two-platforms:tests/device/check_link) ;;
+    1:pocl*:* | 1:two-platforms:*) return 1 ;;
     esac
     case $name:$program in
     *:tests/gpu/*) return 1 ;; # has a driver of its own

@@ -49,6 +49,14 @@ op_thorough(void)
     return wanted && strcmp(wanted, "1") == 0;
 }
 
+bool
+op_in_short(void)
+{
+    const char *wanted = getenv("YOKE_MATRIX_SHORT");
+
+    return wanted && strcmp(wanted, "1") == 0;
+}
+
 TESTS_SHARE_A_PROCESS
 
 static bool
@@ -404,13 +412,63 @@ finish_trial(const trial *t, yki_buffer *step, bool keep)
         release_leftovers();
 }
 
+/* ---- in the short form of the matrix ---- */
+
+/* Continues a hash by the text of options. Numbers from 4 on are sizes, and count as one. */
+static uint64_t
+hash_options(uint64_t hash, const char *text)
+{
+    while (*text) {
+        char *end = NULL;
+        long number = *text >= '0' && *text <= '9' ? strtol(text, &end, 10) : 0;
+        char c = end && number >= 4 ? '#' : *text;
+
+        hash = (hash ^ (unsigned char)c) * 1099511628211u;
+        text = end && number >= 4 ? end : text + 1;
+    }
+    return hash;
+}
+
+/* Whether this is one more time that the same text of kernels, with other sizes, computes the same
+ * operation: all but the first, the fourth, the sixteenth time, and so on. */
+static bool
+only_repeats(const trial *t, const yki_device_traits *traits, unsigned variant,
+             const yki_recipe *recipe)
+{
+    static struct {
+        uint64_t key;
+        unsigned count;
+    } seen[4096];
+    const yki_op *op = t->node->op;
+    uint64_t key = hash_options(14695981039346656037u, t->solver->name);
+    size_t at;
+    unsigned count;
+
+    key = hash_options(key, op->called ? op->called(&t->node->attrs) : op->name);
+    key = (key ^ traits->vector_width) * 1099511628211u;
+    key = (key ^ variant) * 1099511628211u;
+    for (size_t i = 0; i < recipe->launch_count; i++) {
+        key = hash_options(key, recipe->launches[i].kernel);
+        key = hash_options(key, recipe->launches[i].options);
+    }
+    for (at = 0; seen[at].count && seen[at].key != key; at++)
+        ck_assert_uint_lt(at + 2, YKI_COUNT(seen));
+    seen[at].key = key;
+    count = ++seen[at].count;
+    return (count & (count - 1)) || !(count & 0x55555555);
+}
+
 static void
-run_trial(trial *t, const yki_device_traits *traits, unsigned tuning)
+run_trial(trial *t, const yki_device_traits *traits, unsigned variant, unsigned tuning)
 {
     yki_recipe recipe;
     yki_buffer *step;
 
     ASSERT_OK(yki_solver_emit(t->solver, &t->problem, traits, tuning, &recipe));
+    if (op_in_short() && !t->s->options.canonical && only_repeats(t, traits, variant, &recipe)) {
+        yki_recipe_clear(&recipe);
+        return;
+    }
     for (size_t i = 0; i < recipe.launch_count && t->s->options.plain_units; i++)
         strcat(recipe.launches[i].options, " -DDOT_MMA_PLAIN");
     op_check_arguments(yki_queue_device(t->queue), t->solver, &recipe);
@@ -523,7 +581,7 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
                     yki_device_id(yki_queue_device(queue)), traits.vector_width, tuning);
 
                 yki_problem_text(&t.problem, t.text + used, sizeof t.text - used);
-                run_trial(&t, &traits, tuning);
+                run_trial(&t, &traits, variant, tuning);
                 runs++;
             }
         }
