@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "oracles.h"
+#include "support/devices.h"
 
 /* Simulators take minutes for what a device does in milliseconds. */
 enum { SIMULATOR_ELEMENTS = 6000, SIMULATOR_FLOPS = 100000, DIFFERENCES = 12, FEW_GRAPHS = 2 };
@@ -653,25 +654,10 @@ check_on_device(const setup *s, yoke_device *device)
     yki_queue_destroy(queue);
 }
 
-/* The devices, selected once in a process: a compiler takes long to start, and a kernel of one
- * graph serves the next. */
-static yoke_selection *
-selected(void)
-{
-    static yoke_selection *selection;
-    yoke_context *context;
-
-    if (!selection) {
-        ASSERT_OK(yoke_context_create(NULL, &context));
-        ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
-    }
-    return selection;
-}
-
 static yki_device_traits
 first_traits(void)
 {
-    return *yki_device_get_traits(yoke_selection_get(selected(), 0));
+    return *yki_device_get_traits(yoke_selection_get(test_selected(), 0));
 }
 
 bool
@@ -737,8 +723,8 @@ op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *opt
     if (!s.options.no_gradient && !s.options.no_differences)
         check_differences(&s, result, seed);
 
-    for (size_t i = 0; i < yoke_selection_count(selected()); i++)
-        check_on_device(&s, yoke_selection_get(selected(), i));
+    for (size_t i = 0; i < yoke_selection_count(test_selected()); i++)
+        check_on_device(&s, yoke_selection_get(test_selected(), i));
     for (size_t i = 0; i < graph->node_count; i++)
         free(s.values[i]);
     free(s.values);

@@ -8,6 +8,9 @@
 
 #include "op/harness.h"
 #include "plan/fusing.h"
+#include "support/devices.h"
+
+TESTS_SHARE_A_PROCESS
 
 enum { MAX_RESULTS = 64 };
 
@@ -207,16 +210,9 @@ fusing_each(yoke_graph *graph,
             void (*check)(yoke_device *device, yoke_graph *graph, const void *with),
             const void *with)
 {
-    yoke_context *context;
-    yoke_selection *selection;
-
     ASSERT_OK(yoke_graph_status(graph));
-    ASSERT_OK(yoke_context_create(NULL, &context));
-    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
-    for (size_t i = 0; i < yoke_selection_count(selection); i++)
-        check(yoke_selection_get(selection, i), graph, with);
-    yoke_selection_destroy(selection);
-    yoke_context_destroy(context);
+    for (size_t i = 0; i < yoke_selection_count(test_selected()); i++)
+        check(yoke_selection_get(test_selected(), i), graph, with);
 }
 
 void

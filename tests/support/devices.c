@@ -168,6 +168,19 @@ test_devices_close(test_devices *devices)
     yoke_context_destroy(devices->context);
 }
 
+yoke_selection *
+test_selected(void)
+{
+    static yoke_selection *selection;
+    yoke_context *context;
+
+    if (!selection) {
+        ASSERT_OK(yoke_context_create(NULL, &context));
+        ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    }
+    return selection;
+}
+
 yoke_replica *
 test_replica(const test_devices *devices, yoke_graph *graph, const yoke_replica_options *options)
 {

@@ -48,6 +48,9 @@ bool test_put_on_face(void);
 /* From here on they pass for devices with memory of their own, as most GPUs have. */
 void test_devices_hide_host_memory(test_devices *devices);
 void test_devices_close(test_devices *devices);
+/* The devices of test_selector(), selected once in a process: a compiler takes long to start, and a
+ * kernel of one test serves the next. */
+yoke_selection *test_selected(void);
 /* On the first device of the selector. */
 yoke_replica *test_replica(const test_devices *devices, yoke_graph *graph,
                            const yoke_replica_options *options);
