@@ -14,6 +14,7 @@
 #
 # environment:
 #   DEBIAN_FOLDERS   check only these folders and tests of tests/, such as "device tools/doctor.sh"
+#   DEBIAN_CONFIGURE arguments for configure there
 #   DEBIAN_KEEP      1: leave the system there afterwards
 #   YOKE_TEST_QUICK  1: tests there take fewer cases
 #
@@ -118,6 +119,7 @@ inside() {
         chroot . env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
             ${http_proxy+http_proxy="$http_proxy"} ${https_proxy+https_proxy="$https_proxy"} \
             ${YOKE_TEST_QUICK+YOKE_TEST_QUICK="$YOKE_TEST_QUICK"} \
+            ${DEBIAN_CONFIGURE+YOKE_CONFIGURE_ARGS="$DEBIAN_CONFIGURE"} \
             bash -c "cd /src/yoke && \"\$@\"" inside "$@"
     ' "$folder" "$archives" "$@"
 }
