@@ -725,6 +725,7 @@ op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *opt
 
     for (size_t i = 0; i < yoke_selection_count(test_selected()); i++)
         check_on_device(&s, yoke_selection_get(test_selected(), i));
+    test_selected_leave();
     for (size_t i = 0; i < graph->node_count; i++)
         free(s.values[i]);
     free(s.values);

@@ -168,17 +168,32 @@ test_devices_close(test_devices *devices)
     yoke_context_destroy(devices->context);
 }
 
+static struct {
+    yoke_context *context;
+    yoke_selection *selection;
+} selected;
+
 yoke_selection *
 test_selected(void)
 {
-    static yoke_selection *selection;
-    yoke_context *context;
-
-    if (!selection) {
-        ASSERT_OK(yoke_context_create(NULL, &context));
-        ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    if (!selected.selection) {
+        ASSERT_OK(yoke_context_create(NULL, &selected.context));
+        ASSERT_OK(
+            yoke_selection_create(selected.context, test_selector(), NULL, &selected.selection));
     }
-    return selection;
+    return selected.selection;
+}
+
+void
+test_selected_leave(void)
+{
+    yoke_device *first = yoke_selection_get(test_selected(), 0);
+
+    if (yki_device_get_traits(first)->type != YOKE_DEVICE_ACCELERATOR)
+        return;
+    yoke_selection_destroy(selected.selection);
+    yoke_context_destroy(selected.context);
+    selected.selection = NULL;
 }
 
 yoke_replica *

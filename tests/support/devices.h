@@ -51,6 +51,9 @@ void test_devices_close(test_devices *devices);
 /* The devices of test_selector(), selected once in a process: a compiler takes long to start, and a
  * kernel of one test serves the next. */
 yoke_selection *test_selected(void);
+/* Oclgrind starts in no time, and takes the numbers in memory that is used again for uninitialised:
+ * there the next call of test_selected selects anew. */
+void test_selected_leave(void);
 /* On the first device of the selector. */
 yoke_replica *test_replica(const test_devices *devices, yoke_graph *graph,
                            const yoke_replica_options *options);
