@@ -310,7 +310,6 @@ START_TEST(faults_everywhere)
     s.may_absorb = m.cold ? cold_may_go_on : may_go_on;
     /* Leaks are looked for at each point, which takes its time. */
     s.retry_once = !full || fault_checks_leaks();
-    s.quick_step = fault_checks_leaks() ? 3 : 0;
     count("cl calls", fault_loop_calls(&s, codes[_i], false), &calls);
     /* Oclgrind runs commands when it is asked to finish, and crashes when objects that a command
      * still needs have been released by then, which happens when no wait succeeds. */

@@ -96,9 +96,9 @@ yoke train --model=lenet --data=examples/data --devices=cpu:0/2	--epochs=10 : ac
 yoke train --model=mine.json --data=examples/data --epochs=10 --batch=32 --normalize --lr=0.003	accuracy 80
 yoke train --model=lenet --data=examples/data --lora=targets=fc1 --out=adapted.safetensors	accuracy 70
 mpirun -n 2 yoke train --model=lenet --data=examples/data --shard=state --shard-by=1,3	--epochs=10 : mpirun accuracy 95
-yoke train --model=mlp --data=examples/data --reproducible=any-split	--epochs=15 : accuracy 93
-mpirun -n 3 yoke train --model=mlp --data=examples/data --reproducible=any-split	--epochs=10 : mpirun accuracy 92
-yoke train --model=mlp --data=examples/data --reproducible=any-split --recheck=10	--epochs=10 : accuracy 92
+yoke train --model=mlp --data=examples/data --reproducible=any-split	--epochs=30 : accuracy 94
+mpirun -n 3 yoke train --model=mlp --data=examples/data --reproducible=any-split	--epochs=30 : mpirun accuracy 94
+yoke train --model=mlp --data=examples/data --reproducible=any-split --recheck=10	--epochs=30 : accuracy 94
 yoke verify --devices=cpu:0/2 --shares=80,20 lenet	says ^the same: at most
 yoke verify --bits mlp	says ^the same bits: [2-9] splits
 END

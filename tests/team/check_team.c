@@ -255,8 +255,6 @@ test_suite(void)
 {
     Suite *suite = suite_create("team");
 
-    /* What kernels do here takes llvmpipe longer than to optimise them. */
-    unsetenv("GALLIVM_PERF");
     add(suite, "matrix", team_of_the_matrix);
     add(suite, "halves", team_of_halves);
     add(suite, "uneven", team_of_uneven_parts);
