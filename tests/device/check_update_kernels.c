@@ -861,8 +861,7 @@ test_suite(void)
 {
     Suite *suite = suite_create("update kernels");
     TCase *tcase = test_case(suite, "update");
-    const char *wanted = getenv("YOKE_MATRIX_SHORT");
-    const bool in_short = wanted && strcmp(wanted, "1") == 0;
+    const bool in_short = test_in_short();
     /* There of what is the same in all optimizers one has it. */
     const int all = in_short ? 1 : (int)YKI_COUNT(optimizers);
 

@@ -141,7 +141,7 @@ START_TEST(tiles_give_equal_bits)
     ck_assert_uint_eq(tunings, alone_solver(&gradient, false)->tunings(&gradient, &alone_traits));
     if (alone_traits.max_group >= 256 && alone_traits.local_memory >= 49152)
         ck_assert_uint_eq(tunings, widths[_i] <= 64 ? 5 : 2);
-    if (op_in_short())
+    if (test_in_short())
         tunings = YKI_MIN(tunings, 2u);
     for (unsigned tuning = 0; tuning < tunings; tuning++) {
         tiled_values *got = &v[tuning ? 2 : 1];

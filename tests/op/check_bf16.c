@@ -77,7 +77,7 @@ START_TEST(units_match_oracle)
     if (getenv("YOKE_TEST_QUICK") && _i != 0 && _i != 3 && _i != 8 + 5 && _i != 8 + 6 &&
         _i != 16 + 3)
         return;
-    if (op_in_short() && _i != 3 && _i != 8 + 5 && _i != 16 + 3) /* one of each unit */
+    if (test_in_short() && _i != 3 && _i != 8 + 5 && _i != 16 + 3) /* one of each unit */
         return;
     g = product(_i & 1, _i & 2, odd ? 39 : 40, odd ? 23 : 24, odd ? 67 : 68, &y);
     op_check_graph(

@@ -424,7 +424,7 @@ START_TEST(rough_quotients_change_no_bits)
     const bool small = (size_t)_i < op_small_graph_count;
     const size_t i = (size_t)_i - (small ? 0 : op_small_graph_count);
 
-    if (!divides(small ? op_small_graphs[i].word : cases[i].name) || op_in_short())
+    if (!divides(small ? op_small_graphs[i].word : cases[i].name) || test_in_short())
         return;
     if (are_rough_here())
         TEST_NOT_HERE("the device promises no rounding, so other tests see this");

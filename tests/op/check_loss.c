@@ -76,7 +76,7 @@ START_TEST(linear_loss_matches_oracle)
     yoke_graph *g;
 
     /* llvmpipe takes half a minute to compile one. */
-    if (op_in_short() && op_attention_is_slow() && _i != 2)
+    if (test_in_short() && op_attention_is_slow() && _i != 2)
         return;
     ASSERT_OK(yoke_graph_create(&g));
     x = yoke_input(g, "x", YOKE_F32, yoke_shape(t->rows, t->width));
@@ -184,7 +184,7 @@ START_TEST(weighted_loss_of_labels_matches_oracle)
     yoke_node *x, *label;
     yoke_graph *g;
 
-    if (op_in_short() && _i % 5 != 0) /* each shape once, each loss with and without smoothing */
+    if (test_in_short() && _i % 5 != 0) /* each shape once, each loss with and without smoothing */
         return;
     for (int c = 0; c < 301; c++)
         values[c] = (float)(c % 5) * 0.75f; /* some are 0 */

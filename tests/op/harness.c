@@ -50,14 +50,6 @@ op_thorough(void)
     return wanted && strcmp(wanted, "1") == 0;
 }
 
-bool
-op_in_short(void)
-{
-    const char *wanted = getenv("YOKE_MATRIX_SHORT");
-
-    return wanted && strcmp(wanted, "1") == 0;
-}
-
 TESTS_SHARE_A_PROCESS
 
 static bool
@@ -415,19 +407,17 @@ finish_trial(const trial *t, yki_buffer *step, bool keep)
 
 /* ---- in the short form of the matrix ---- */
 
-/* Continues a hash by the text of options. Numbers from 4 on are sizes, and count as one. */
-static uint64_t
-hash_options(uint64_t hash, const char *text)
+/* Adds the text of options. Numbers from 4 on are sizes, and count as one. */
+static void
+add_options(yki_hash *hash, const char *text)
 {
     while (*text) {
         char *end = NULL;
-        long number = *text >= '0' && *text <= '9' ? strtol(text, &end, 10) : 0;
-        char c = end && number >= 4 ? '#' : *text;
+        bool size = *text >= '0' && *text <= '9' && strtol(text, &end, 10) >= 4;
 
-        hash = (hash ^ (unsigned char)c) * 1099511628211u;
-        text = end && number >= 4 ? end : text + 1;
+        yki_hash_add(hash, size ? "#" : text, 1);
+        text = size ? end : text + 1;
     }
-    return hash;
 }
 
 /* Whether this is one more time that the same text of kernels, with other sizes, computes the same
@@ -437,24 +427,28 @@ only_repeats(const trial *t, const yki_device_traits *traits, unsigned variant,
              const yki_recipe *recipe)
 {
     static struct {
-        uint64_t key;
+        char key[33];
         unsigned count;
     } seen[4096];
     const yki_op *op = t->node->op;
-    uint64_t key = hash_options(14695981039346656037u, t->solver->name);
+    yki_hash hash;
+    char key[33];
     size_t at;
     unsigned count;
 
-    key = hash_options(key, op->called ? op->called(&t->node->attrs) : op->name);
-    key = (key ^ traits->vector_width) * 1099511628211u;
-    key = (key ^ variant) * 1099511628211u;
+    yki_hash_start(&hash);
+    yki_hash_string(&hash, t->solver->name);
+    yki_hash_string(&hash, op->called ? op->called(&t->node->attrs) : op->name);
+    yki_hash_add(&hash, &traits->vector_width, sizeof traits->vector_width);
+    yki_hash_add(&hash, &variant, sizeof variant);
     for (size_t i = 0; i < recipe->launch_count; i++) {
-        key = hash_options(key, recipe->launches[i].kernel);
-        key = hash_options(key, recipe->launches[i].options);
+        yki_hash_string(&hash, recipe->launches[i].kernel);
+        add_options(&hash, recipe->launches[i].options);
     }
-    for (at = 0; seen[at].count && seen[at].key != key; at++)
+    yki_hash_hex(&hash, key);
+    for (at = 0; seen[at].count && strcmp(seen[at].key, key) != 0; at++)
         ck_assert_uint_lt(at + 2, YKI_COUNT(seen));
-    seen[at].key = key;
+    memcpy(seen[at].key, key, sizeof key);
     count = ++seen[at].count;
     return (count & (count - 1)) || !(count & 0x55555555);
 }
@@ -466,7 +460,7 @@ run_trial(trial *t, const yki_device_traits *traits, unsigned variant, unsigned 
     yki_buffer *step;
 
     ASSERT_OK(yki_solver_emit(t->solver, &t->problem, traits, tuning, &recipe));
-    if (op_in_short() && !t->s->options.canonical && only_repeats(t, traits, variant, &recipe)) {
+    if (test_in_short() && !t->s->options.canonical && only_repeats(t, traits, variant, &recipe)) {
         yki_recipe_clear(&recipe);
         return;
     }

@@ -80,8 +80,6 @@ void op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options
 /* YOKE_TEST_THOROUGH=1: all graphs in all vector widths, and by the solvers of GPUs on a processor
  * too, with every tuning: it compiles kernels for minutes. */
 bool op_thorough(void);
-/* YOKE_MATRIX_SHORT=1 (tests/matrix.sh): of the same text of kernels not all sizes. */
-bool op_in_short(void);
 /* A test that runs a whole plan leaves with SKIP_ON_SIMULATOR: Oclgrind takes what plans write in
  * parts for uninitialised (docs/drivers.md). Directly in the body of a START_TEST. */
 bool op_on_simulator(void);

@@ -41,12 +41,24 @@ test_case(Suite *suite, const char *name)
     return tcase;
 }
 
+static bool
+is_set(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && strcmp(value, "1") == 0;
+}
+
 bool
 test_is_thorough(void)
 {
-    const char *wanted = getenv("YOKE_TEST_THOROUGH");
+    return is_set("YOKE_TEST_THOROUGH");
+}
 
-    return wanted && strcmp(wanted, "1") == 0;
+bool
+test_in_short(void)
+{
+    return is_set("YOKE_MATRIX_SHORT");
 }
 
 char test_lines[8192];

@@ -33,6 +33,8 @@ extern unsigned test_number;
 
 /* YOKE_TEST_THOROUGH=1: also what differs little from what runs without it. */
 bool test_is_thorough(void);
+/* YOKE_MATRIX_SHORT=1 (tests/matrix.sh): of what only repeats not all. */
+bool test_in_short(void);
 
 /* Fails the test with the detail of the error. */
 #define ASSERT_OK(call)                                                                            \

@@ -15,7 +15,8 @@ pocl=OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
 unset OCL_ICD_VENDORS OCL_ICD_FILENAMES POCL_DEVICES
 digits=$YOKE_SRCDIR/examples/data
 seeds='0 1'
-what_runs=${YOKE_TEST_RECIPES:-}${YOKE_TEST_QUICK:+-quick}
+what_runs=${YOKE_TEST_RECIPES:-}
+[ "${YOKE_TEST_QUICK:-}" != 1 ] || what_runs=$what_runs-quick
 case $what_runs in
 all) seeds='0 1 2 3 4' ;;
 all-quick) seeds='2 3 4' ;;

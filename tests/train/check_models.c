@@ -43,10 +43,9 @@ static bool
 is_deep(const yki_tool_model *model)
 {
     static const char *const names[] = {"resnet34", "resnet50", "mobilenet"};
-    const char *in_short = getenv("YOKE_MATRIX_SHORT");
     bool deep = false;
 
-    if (in_short && strcmp(in_short, "1") == 0)
+    if (test_in_short())
         return strcmp(model->name, "lenet") != 0 && strcmp(model->name, "gpt") != 0;
     for (size_t i = 0; i < YKI_COUNT(names); i++)
         deep = deep || strcmp(names[i], model->name) == 0;
