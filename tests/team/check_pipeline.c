@@ -467,7 +467,7 @@ check_nets(bool everything)
             assert_same((how){.which = which, .micro_batches = k});
 }
 
-/* Rusticl compiles anew for each. */
+/* Rusticl takes long to make kernels ready. */
 static void
 check_slow_drivers(how quick)
 {

@@ -318,7 +318,7 @@ check_nets(bool everything)
     assert_alike(SHARED, &parts);
 }
 
-/* Rusticl compiles anew for each. */
+/* Rusticl takes long to make kernels ready. */
 static void
 check_slow_drivers(net quick)
 {

@@ -179,7 +179,8 @@ check_some(size_t first)
     check_bits(nets, 1);
 }
 
-/* Rusticl compiles anew for each trainer. */
+/* Rusticl takes long to make kernels ready. With YOKE_TEST_QUICK=1 it has one of the first pairs.
+ */
 static void
 check_slow_drivers(size_t quick)
 {

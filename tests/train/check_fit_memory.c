@@ -397,7 +397,7 @@ test_suite(void)
     tcase_add_test(tc, names_are_followed);
     tcase_add_test(tc, nothing_fits);
     tcase_add_test(tc, second_thoughts);
-    if (getenv("YOKE_TEST_QUICK")) /* Rusticl compiles anew for each trainer, for a minute */
+    if (getenv("YOKE_TEST_QUICK")) /* Rusticl takes long to make kernels ready */
         return suite;
     tc = test_case(suite, "slow");
     tcase_set_timeout(tc, 240);
