@@ -27,6 +27,9 @@
 
 enum { MOST_WAYS = 4096, MOST_CALLERS = 7 };
 enum { DEFAULT_SECONDS = 120, MAX_PROBLEMS = 12, PROBLEM_SIZE = 600, TRIES = 4 };
+/* LeakSanitizer goes through all memory, which takes longer than a point: it is asked after so many
+ * (what is lost stays lost). With YOKE_TEST_THOROUGH=1 it is asked after each. */
+enum { POINTS_A_LOOK = 8 };
 
 /* LeakSanitizer's, where the program is built with it. */
 __attribute__((weak)) int __lsan_do_recoverable_leak_check(void);
@@ -179,12 +182,13 @@ typedef struct report {
     bool done;     /* the scenario passed untouched */
     char call[FAULT_NAME_SIZE];
     fault_counts counts;
-    bool again;               /* the point has told nothing */
-    bool looked_around;       /* `ways` is filled in */
-    atomic_uint_fast64_t met; /* points of a run without faults */
-    uint64_t ways[MOST_WAYS]; /* a hash of the callers of each */
-    bool looking;             /* for leaks */
-    int deaths;               /* of workers that looked, one after the other */
+    bool again;                 /* the point has told nothing */
+    bool looked_around;         /* `ways` is filled in */
+    atomic_uint_fast64_t met;   /* points of a run without faults */
+    uint64_t ways[MOST_WAYS];   /* a hash of the callers of each */
+    bool looking;               /* for leaks */
+    uint64_t not_looked, since; /* points whose leaks nobody looked for yet, the first of them */
+    int deaths;                 /* of workers that looked, one after the other */
     int problems;
     char problem[MAX_PROBLEMS][PROBLEM_SIZE];
 } report;
@@ -305,6 +309,24 @@ disarm(const loop *l, uint64_t n)
     return l->allocations ? allocations >= n : hit.count > 0;
 }
 
+static void
+look_for_leaks(const loop *l, const char *when, bool at_end)
+{
+    report *r = l->report;
+
+    if (r->not_looked++ == 0)
+        r->since = r->n;
+    if (!at_end && !test_is_thorough() && r->not_looked < POINTS_A_LOOK)
+        return;
+    r->looking = true;
+    if (has_leaks())
+        problem(l, "%s, or of another point since %llu, leaked memory", when,
+                (unsigned long long)r->since);
+    r->looking = false;
+    r->deaths = 0;
+    r->not_looked = 0;
+}
+
 /* Sub-devices are only looked for at the end. */
 static void
 check_clean(const loop *l, const char *when, bool at_end)
@@ -320,11 +342,8 @@ check_clean(const loop *l, const char *when, bool at_end)
         overreleased = l->layer->overreleased();
         problem(l, "%s, something was released that was not alive", when);
     }
-    l->report->looking = true;
-    if (__lsan_do_recoverable_leak_check && has_leaks())
-        problem(l, "%s, leaked memory", when);
-    l->report->looking = false;
-    l->report->deaths = 0;
+    if (__lsan_do_recoverable_leak_check)
+        look_for_leaks(l, when, at_end);
 }
 
 /* One point; false when the scenario passed without meeting it. */
@@ -395,6 +414,7 @@ run_worker(const loop *l)
 
     fflush(NULL);
     l->report->looking = false;
+    l->report->not_looked = 0;
     child = fork();
     ck_assert_msg(child >= 0, "cannot fork");
     if (child == 0) {
@@ -410,8 +430,9 @@ run_worker(const loop *l)
     } else if (WEXITSTATUS(status) != EXIT_SUCCESS && l->report->looking &&
                ++l->report->deaths < TRIES) {
         /* LeakSanitizer's tracer now and then dies while it holds a driver's threads, and ends the
-         * process. That tells nothing of the point, which is tried again. */
+         * process. That tells nothing of its points, which are tried again. */
         printf("LeakSanitizer died at point %llu\n", (unsigned long long)l->report->n);
+        l->report->n = l->report->since;
         l->report->again = true;
     } else if (WEXITSTATUS(status) != EXIT_SUCCESS) {
         problem(l, "the process ended with %d", WEXITSTATUS(status));
