@@ -17,20 +17,6 @@
 #include "vectors.cl"
 #include "exact.cl"
 
-/* Whole vectors of this work-group's piece, then the remainder one by one. These operations are
- * correctly rounded, so vector and scalar code agree. */
-#define FOR_EACH(VECTOR_BODY, SCALAR_BODY)                                                    \
-    int vectors = count / VEC, groups = (int)get_num_groups(0), group = (int)get_group_id(0); \
-    int begin = (int)((long)vectors * group / groups);                                        \
-    int end = (int)((long)vectors * (group + 1) / groups);                                    \
-    for (int i = begin + (int)get_local_id(0); i < end; i += WG) {                            \
-        VECTOR_BODY;                                                                          \
-    }                                                                                         \
-    if (group == groups - 1)                                                                  \
-        for (int i = vectors * VEC + (int)get_local_id(0); i < count; i += WG) {              \
-            SCALAR_BODY;                                                                      \
-        }
-
 /* What is computed of x and y, both of type T, a float or a vector. NaN stays NaN. */
 #define ADD(T) x + y
 #define SUB(T) x - y
@@ -44,7 +30,7 @@
     __kernel YKI_GROUP(WG, 1) void yki_##name(                                                \
         __global const float *a, __global const float *b, __global float *out, int count)     \
     {                                                                                         \
-        FOR_EACH(floatv x = LOADV(i, a); floatv y = LOADV(i, b); STOREV(OF(floatv), i, out),  \
+        FOR_FLAT(floatv x = LOADV(i, a); floatv y = LOADV(i, b); STOREV(OF(floatv), i, out),  \
                  float x = a[i]; float y = b[i]; out[i] = OF(float))                          \
     }
 BINARY(add, ADD)
@@ -58,7 +44,7 @@ BINARY(at_least, AT_LEAST)
 __kernel YKI_GROUP(WG, 1) void
 yki_ones(__global float *out, int count)
 {
-    FOR_EACH(STOREV((floatv)(1.f), i, out), out[i] = 1.f)
+    FOR_FLAT(STOREV((floatv)(1.f), i, out), out[i] = 1.f)
 }
 
 /* Word 8 of the step values is the loss scale (update.cl). */
@@ -67,13 +53,13 @@ yki_loss_scale(__global const float *in, __global float *out, __global const uin
 {
     const float scale = as_float(values[8]);
 
-    FOR_EACH(STOREV(LOADV(i, in) * scale, i, out), out[i] = in[i] * scale)
+    FOR_FLAT(STOREV(LOADV(i, in) * scale, i, out), out[i] = in[i] * scale)
 }
 
 __kernel YKI_GROUP(WG, 1) void
 yki_copy_flat(__global const float *in, __global float *out, int count)
 {
-    FOR_EACH(STOREV(LOADV(i, in), i, out), out[i] = in[i])
+    FOR_FLAT(STOREV(LOADV(i, in), i, out), out[i] = in[i])
 }
 
 /* Writes a scalar per sample, and the count 1. */

@@ -8,6 +8,7 @@
  *   LOADV(i, p), STOREV(v, i, p)       the same of global memory, in one instruction of a
  *                                      work-item where there are several: there p is a
  *                                      multiple of a vector's size, as tensors are
+ *   FOR_FLAT(of a vector, of one)      over all vectors and what is left
  */
 #ifndef VEC
 #define VEC 4
@@ -58,3 +59,17 @@ yki_sum_few_lanes(float4 v)
 #endif
 }
 #endif
+
+/* Work over `count` numbers: the vectors of this work-group's piece, then the remainder one by one.
+ * What is computed of a vector and of one number has to agree. */
+#define FOR_FLAT(VECTOR_BODY, SCALAR_BODY)                                                    \
+    int vectors = count / VEC, groups = (int)get_num_groups(0), group = (int)get_group_id(0); \
+    int begin = (int)((long)vectors * group / groups);                                        \
+    int end = (int)((long)vectors * (group + 1) / groups);                                    \
+    for (int i = begin + (int)get_local_id(0); i < end; i += WG) {                            \
+        VECTOR_BODY;                                                                          \
+    }                                                                                         \
+    if (group == groups - 1)                                                                  \
+        for (int i = vectors * VEC + (int)get_local_id(0); i < count; i += WG) {              \
+            SCALAR_BODY;                                                                      \
+        }

@@ -334,6 +334,9 @@ const char *yki_shape_text(yoke_shape shape, char *text, size_t size);
 yoke_shape yki_whole_shape(const yoke_node *node);
 /* Computes the shape that numpy's broadcasting gives; false if the shapes do not fit. */
 bool yki_shape_broadcast(yoke_shape a, yoke_shape b, yoke_shape *result);
+/* Types that no node has: a plan keeps floats so (plan/halves.c). */
+#define YKI_TYPE_BF16 ((yoke_type)3)
+#define YKI_TYPE_F16  ((yoke_type)4)
 /* Returns the bytes of one value. */
 size_t yki_type_size(yoke_type type);
 /* Return the name of a type, such as "f32" (NULL: there is no such type), and the reverse. */

@@ -79,13 +79,17 @@ yki_shape_broadcast(yoke_shape a, yoke_shape b, yoke_shape *result)
 size_t
 yki_type_size(yoke_type type)
 {
-    return type == YOKE_U8 ? 1 : 4;
+    return type == YOKE_U8 ? 1 : type == YKI_TYPE_BF16 || type == YKI_TYPE_F16 ? 2 : 4;
 }
 
 const char *
 yki_value_type_name(yoke_type type)
 {
-    static const char *const names[] = {[YOKE_F32] = "f32", [YOKE_I32] = "i32", [YOKE_U8] = "u8"};
+    static const char *const names[] = {[YOKE_F32] = "f32",
+                                        [YOKE_I32] = "i32",
+                                        [YOKE_U8] = "u8",
+                                        [YKI_TYPE_BF16] = "bf16",
+                                        [YKI_TYPE_F16] = "f16"};
 
     return (unsigned)type < YKI_COUNT(names) ? names[type] : NULL;
 }
@@ -93,7 +97,7 @@ yki_value_type_name(yoke_type type)
 bool
 yki_value_type_find(const char *name, yoke_type *type)
 {
-    for (int i = 0; yki_value_type_name((yoke_type)i); i++)
+    for (int i = 0; i <= YOKE_U8; i++)
         if (strcmp(yki_value_type_name((yoke_type)i), name) == 0) {
             *type = (yoke_type)i;
             return true;

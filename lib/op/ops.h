@@ -18,6 +18,8 @@
     X(binary)                                                                                      \
     X(ones)                                                                                        \
     X(reorder)                                                                                     \
+    X(narrow)                                                                                      \
+    X(widen)                                                                                       \
     X(merge)                                                                                       \
     X(batch_sum)                                                                                   \
     X(position_sum)                                                                                \
@@ -161,6 +163,8 @@ YKI_ATTRS(yki_binary_attrs)
 /* ones (elementwise/ones.c): a tensor of ones like the input.
  * reorder (elementwise/reorder.c): the same tensor in another layout, or a copy. Only the planner
  * makes it.
+ * narrow, widen (elementwise/convert.c): floats -> the same rounded to bfloat16 or half, and, as a
+ * further result, in that type; and these -> floats. Only the planner makes them.
  * merge (team/merge.c): merges a value of each device of a team into one. attrs: a yki_merge. */
 YKI_ATTRS(yki_merge)
 
@@ -518,6 +522,8 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(binary)                                                                                      \
     X(binary_broadcast)                                                                            \
     X(ones)                                                                                        \
+    X(narrow)                                                                                      \
+    X(widen)                                                                                       \
     X(copy)                                                                                        \
     X(reorder)                                                                                     \
     X(loss_rows)                                                                                   \

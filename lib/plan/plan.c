@@ -82,7 +82,7 @@ make(yki_plan *plan)
     YKI_TRY(yki_classes_check(plan));
     YKI_TRY(yki_plan_recompute(plan));
     YKI_TRY(yki_plan_pack(plan));
-    if (plan->recomputed.tasks)
+    if (plan->recomputed.tasks || (plan->options.most && plan->halved.values))
         yki_log(YOKE_LOG_INFO, "%s: %s", yki_device_id(yki_queue_device(plan->queue)),
                 yki_plan_recomputed_text(plan, text, sizeof text));
     YKI_TRY(yki_plan_bind(plan));

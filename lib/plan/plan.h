@@ -16,7 +16,8 @@
  *   choose      picks solvers and layouts, and adds reorders between them
  *   join        joins tasks whose solvers have a common one, or one that gives the other parts
  *   hasten      in a stage of a graph, lets backward first compute what other members wait for
- *   recompute   where memory is short, computes values again instead of keeping them
+ *   recompute   where memory is short, computes values again instead of keeping them, or keeps
+ *               them in half their bytes
  *   pack        turns lifetimes into offsets
  *   bind        makes buffers, programs and kernels
  */
@@ -371,7 +372,11 @@ typedef struct yki_plan {
         bool measured;         /* all of it */
         bool tight;            /* so much memory is too much: late sums do not have any */
     } recomputed;              /* to stay within options.most (budget.c) */
-    bool joined, hastened;     /* by these stages: more memory is in use at a time */
+    struct {
+        size_t values;
+        uint64_t bytes;    /* that they take, half of what they would */
+    } halved;              /* kept from forward for backward (halves.c) */
+    bool joined, hastened; /* by these stages: more memory is in use at a time */
     uint64_t work; /* iterations of the planner's loops, measuring aside: tests limit its growth */
     struct yki_costs *costs; /* of a survey; NULL: a plan to be run */
     struct {
@@ -529,13 +534,20 @@ yoke_status yki_plan_profile(yki_plan *plan, yki_extents extents, unsigned repea
                              void (*each)(void *, const yoke_task_info *), void *user);
 
 /* The stages of yki_plan_create. A stage that fails leaves a plan that can be destroyed. */
-yoke_status yki_plan_lower(yki_plan *plan);     /* lower.c */
-yoke_status yki_plan_fuse(yki_plan *plan);      /* fuse.c */
-yoke_status yki_plan_search(yki_plan *plan);    /* search.c */
+yoke_status yki_plan_lower(yki_plan *plan);  /* lower.c */
+yoke_status yki_plan_fuse(yki_plan *plan);   /* fuse.c */
+yoke_status yki_plan_search(yki_plan *plan); /* Keeps what backward needs of forward in half its
+                                              * bytes, where the precision allows it. (halves.c)
+                                              */
+yoke_status yki_plan_halve(yki_plan *plan);
+/* Returns whether it might keep any so. */
+bool yki_plan_may_halve(const yki_plan *plan);
+
+/* search.c */
 yoke_status yki_plan_choose(yki_plan *plan);    /* choose.c */
 yoke_status yki_plan_join(yki_plan *plan);      /* join.c */
 yoke_status yki_plan_hasten(yki_plan *plan);    /* hasten.c */
-yoke_status yki_plan_recompute(yki_plan *plan); /* recompute.c, budget.c */
+yoke_status yki_plan_recompute(yki_plan *plan); /* recompute.c, budget.c, halves.c */
 yoke_status yki_plan_pack(yki_plan *plan);      /* pack.c */
 yoke_status yki_plan_bind(yki_plan *plan);      /* bind.c */
 

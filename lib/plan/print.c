@@ -99,6 +99,9 @@ print_memory(const yki_plan *plan, const output *out)
     }
     yki_tell(&out->to, "packed %.1f MB of %.1f MB; whole plan %.1f MB", (double)packed / 1e6,
              (double)unpacked / 1e6, (double)yki_plan_memory(plan) / 1e6);
+    if (plan->halved.values)
+        yki_tell(&out->to, "kept for backward in half their bytes: %zu values, in %.1f MB",
+                 plan->halved.values, (double)plan->halved.bytes / 1e6);
     if (plan->weights->transient)
         yki_tell(&out->to, "gradients: up to %.1f MB of that at a time",
                  (double)yki_plan_bucket_bytes(plan) / 1e6);
@@ -111,14 +114,16 @@ print_memory(const yki_plan *plan, const output *out)
 const char *
 yki_plan_recomputed_text(const yki_plan *plan, char *text, size_t size)
 {
-    char time[48] = "";
+    char time[48] = "", halved[64] = "";
 
+    if (plan->halved.values)
+        snprintf(halved, sizeof halved, "%zu values in half their bytes, ", plan->halved.values);
     if (plan->recomputed.measured)
         snprintf(time, sizeof time, "%.2f ms, ", 1e3 * plan->recomputed.seconds);
     snprintf(text, size,
-             "%zu tasks run again, for %s%.1f %% of the time of all others; %.1f MB instead of "
+             "%s%zu tasks run again, for %s%.1f %% of the time of all others; %.1f MB instead of "
              "%.1f MB; the limit is %.1f MB",
-             plan->recomputed.tasks, time,
+             halved, plan->recomputed.tasks, time,
              100 * plan->recomputed.seconds / YKI_MAX(plan->recomputed.whole, 1e-30),
              (double)yki_plan_memory(plan) / 1e6, (double)plan->recomputed.before / 1e6,
              (double)plan->options.most / 1e6);

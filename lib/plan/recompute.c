@@ -131,12 +131,37 @@ recompute_cheap(yki_plan *plan)
     return status;
 }
 
+/* To keep values in half their bytes costs less than most that a budget can ask for. */
+static yoke_status
+halve_for_budget(yki_plan *plan)
+{
+    yki_again nothing;
+    uint64_t bytes = 0;
+    yoke_status status;
+
+    if (!yki_plan_may_halve(plan))
+        return YOKE_OK;
+    YKI_TRY(yki_again_begin(&nothing, plan));
+    status = yki_again_bytes(&nothing, &bytes);
+    yki_again_end(&nothing);
+    YKI_TRY(status);
+    if (bytes <= plan->options.most || bytes == UINT64_MAX)
+        return YOKE_OK;
+    plan->recomputed.before = bytes;
+    return yki_plan_halve(plan);
+}
+
 yoke_status
 yki_plan_recompute(yki_plan *plan)
 {
     if (!plan->options.training)
         return YOKE_OK;
-    if (plan->options.most)
+    if (plan->options.most) {
+        YKI_TRY(halve_for_budget(plan));
         return yki_plan_meet_budget(plan);
-    return plan->options.small ? recompute_cheap(plan) : YOKE_OK;
+    }
+    if (!plan->options.small)
+        return YOKE_OK;
+    YKI_TRY(recompute_cheap(plan));
+    return yki_plan_halve(plan);
 }

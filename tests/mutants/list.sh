@@ -263,6 +263,12 @@ mutant 'a scale of 1 is not kept' lib/train/checkpoint.c '!yki_loss_scale_is_val
     '!yki_loss_scale_is_valid(scale) || scale == 1' tests/train/check_loss_scale scale
 mutant 'each step in vain is told' lib/train/loss_scale.c 's->warned |= in_vain;' '' \
     tests/train/check_loss_scale scale
+mutant 'forward reads other numbers' clkernels/convert.cl 'STOREV(widen_all(h), i, out)' \
+    'STOREV(LOADV(i, in), i, out)' tests/replica/check_halves halves
+mutant 'digits cut off' clkernels/convert.cl 'bits + 0x7fffu + (bits >> 16 & 1u)' 'bits' \
+    tests/op/check_convert convert
+mutant 'halves on any split' lib/plan/halves.c '!plan->options.canonical && ' '' \
+    tests/replica/check_halves halves
 mutant 'small halves are 0' clkernels/dot.cl 'size < 0x38800000u ? low : high' \
     'size < 0x38800000u ? 0u : high' tests/op/check_bf16
 mutant 'a half is never infinite' clkernels/dot.cl 'up > 0x477fe000u ?' 'up > 0x7f800000u ?' \

@@ -56,6 +56,14 @@ alone_solver(const yki_problem *problem, bool last)
     return found;
 }
 
+static uint64_t
+bytes_of(const yki_problem *problem, uint32_t slot, int64_t n)
+{
+    const yki_expr bytes = yki_operand_bytes(yki_problem_operand(problem, slot));
+
+    return (uint64_t)yki_expr_value(bytes, (yki_extents){.batch = n});
+}
+
 void
 alone_run(const yki_problem *problem, unsigned tuning, int64_t n, void *const *values)
 {
@@ -68,10 +76,10 @@ alone_run(const yki_problem *problem, unsigned tuning, int64_t n, void *const *v
     ck_assert_uint_le(buffer_count + operands, MOST_BUFFERS);
     ck_assert_uint_lt(runner_count, MOST_RUNNERS);
     for (uint32_t i = 0; i < operands; i++) {
-        uint64_t bytes = 4 * (uint64_t)yki_operand_count(yki_problem_operand(problem, i), extents);
+        uint64_t bytes = bytes_of(problem, i, n);
 
-        for (uint64_t k = 0; i >= problem->input_count && k < bytes / 4; k++)
-            ((float *)values[i])[k] = NAN;
+        if (i >= problem->input_count)
+            memset(values[i], 0xff, bytes); /* which are NaN */
         ASSERT_OK(yki_buffer_create(yki_queue_device(alone_queue), bytes, 0, "an operand",
                                     &buffers[buffer_count++]));
         ASSERT_OK(yki_buffer_put(slots[i], 0, bytes, values[i]));
@@ -84,9 +92,7 @@ alone_run(const yki_problem *problem, unsigned tuning, int64_t n, void *const *v
     ASSERT_OK(yki_queue_finish(alone_queue));
     yki_recipe_clear(&recipe);
     for (uint32_t i = problem->input_count; i < operands; i++)
-        ASSERT_OK(yki_buffer_get(
-            slots[i], 0, 4 * (uint64_t)yki_operand_count(yki_problem_operand(problem, i), extents),
-            values[i]));
+        ASSERT_OK(yki_buffer_get(slots[i], 0, bytes_of(problem, i, n), values[i]));
 }
 
 yki_operand

@@ -17,7 +17,7 @@
 #include "small_graphs.h"
 
 /* Views move nothing, and what only fusions, teams or generators make is compared with its pieces
- * (check_joined.c), by whole teams, or with the whole graph (check_rows.c,
+ * (check_joined.c, check_convert.c), by whole teams, or with the whole graph (check_rows.c,
  * replica/check_generator.c); what only sequences have with graphs that have none (check_rows.c,
  * replica/check_sequences.c). */
 static bool
@@ -26,11 +26,11 @@ is_compared_otherwise(const yki_op *op)
     return op == &yki_op_bn_layer || op == &yki_op_bn_layer_grad ||
            op == &yki_op_layer_norm_grads || op == &yki_op_fused_loss || op == &yki_op_dense_loss ||
            op == &yki_op_matmul_pair || op == &yki_op_merge || op == &yki_op_loss_scale ||
-           op == &yki_op_attention_step || op == &yki_op_position_sum ||
-           op == &yki_op_conv_pooled || op == &yki_op_conv_pooled_grad ||
-           op == &yki_op_conv2d_grads || op == &yki_op_conv2d_parts ||
-           op == &yki_op_conv2d_grads_parts || op == &yki_op_bn_apply_parts ||
-           op == &yki_op_bn_grad_parts;
+           op == &yki_op_narrow || op == &yki_op_widen || op == &yki_op_attention_step ||
+           op == &yki_op_position_sum || op == &yki_op_conv_pooled ||
+           op == &yki_op_conv_pooled_grad || op == &yki_op_conv2d_grads ||
+           op == &yki_op_conv2d_parts || op == &yki_op_conv2d_grads_parts ||
+           op == &yki_op_bn_apply_parts || op == &yki_op_bn_grad_parts;
 }
 
 static bool
