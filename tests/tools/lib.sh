@@ -6,8 +6,9 @@
 set -u
 
 . "$YOKE_SRCDIR/tests/support/command.sh"
+# A script that sets `kind` first has a folder of its own beside that of its other runs.
 pick=$YOKE_BUILDDIR/tests/tools/jsonpick
-work=$YOKE_BUILDDIR/tests/tools/$(basename "$0" .sh).tmp
+work=$YOKE_BUILDDIR/tests/tools/$(basename "$0" .sh)${kind:+-$kind}.tmp
 out=$work/out
 err=$work/err
 checks=0

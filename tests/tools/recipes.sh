@@ -9,6 +9,7 @@
 # much: all of it would take many minutes, as would char, gpt2 and llama. YOKE_TEST_QUICK=1 leaves these
 # four out, which take a minute each, and all that `make check` has by itself.
 
+kind=${YOKE_TEST_RECIPES:-} # it may run beside make check
 . "$YOKE_SRCDIR/tests/tools/lib.sh"
 
 pocl=OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
