@@ -274,6 +274,7 @@ typedef struct yki_fitting {
     yki_shortage *shortages; /* out, by device of the whole team; lent */
     uint64_t least;          /* out: bytes of the device that lacks most, if it computes again; 0:
                                 unknown */
+    bool alike;              /* out: it failed, in all processes and before anything was made */
 } yki_fitting;
 
 typedef struct yki_crew {

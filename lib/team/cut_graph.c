@@ -497,8 +497,11 @@ cut(cutting *c, uint64_t *budgets)
     YKI_TRY(check_places(c, &p));
     YKI_TRY(yki_cut(&p, c->device_of, &stages, &seconds));
     YKI_TRY(share_cut(c, &stages));
-    if (stages == 0)
+    if (stages == 0) {
+        if (c->options->fitting)
+            c->options->fitting->alike = true;
         return fail_to_fit(c, &p);
+    }
     if (budgets)
         set_budgets(c, &p, stages, budgets);
     yki_log(YOKE_LOG_INFO, "the graph is cut into %zu stages; a step should take %.3g s", stages,

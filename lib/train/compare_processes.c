@@ -131,8 +131,8 @@ state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
     state(s, &count, "shards", "%d%s", (int)o->shard,
           o->recompute == YOKE_RECOMPUTE_AUTO ? ", or computing again" : "");
     state_text(s, &count, "weights of shards", o->shard_by ? o->shard_by : "auto");
-    if (o->stages == YOKE_STAGES_AUTO)
-        state(s, &count, "stages", "auto");
+    if (o->stages == YOKE_STAGES_AUTO || o->stages == YOKE_STAGES_FIT)
+        state(s, &count, "stages", o->stages == YOKE_STAGES_FIT ? "fit" : "auto");
     else
         state(s, &count, "stages", "%u", o->stages);
     state(s, &count, "own weights", "%d", o->own_weights);

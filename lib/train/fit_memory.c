@@ -8,8 +8,8 @@
  * foreseen may turn out wrong, as solvers are chosen by measuring afterwards. Then all of it is
  * given back, and the next way is tried, each once.
  *
- * Several processes foresee together, but a failure ends them all: those that have not failed are
- * somewhere else.
+ * Several processes foresee together. Where they foresee that a way does not fit, all take the next
+ * one; any other failure ends them all: those that have not failed are somewhere else.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +27,7 @@ typedef struct attempt {
     yki_core_groups_choice core_groups;
     yki_fitting fitting;
     bool cuts;
+    bool alike;    /* all processes have failed in the last way */
     char why[480]; /* the graph cannot be cut, or its stages do not fit; "": it was not tried */
 } attempt;
 
@@ -35,7 +36,7 @@ typedef struct attempt {
 static bool
 may_go_on(const attempt *a, yoke_status status)
 {
-    return !yki_team_comm(a->team) &&
+    return (!yki_team_comm(a->team) || a->alike) &&
            (yki_lacks_memory(status) || (status == YOKE_ERROR_UNSUPPORTED && a->fitting.taken > 0));
 }
 
@@ -86,6 +87,7 @@ try_stages(attempt *a, yoke_trainer **t)
         yki_fitting fitting = {.recomputes = again};
 
         status = a->make(a->team, a->graph, &o, &a->core_groups, &fitting, t);
+        a->alike = fitting.alike;
         if (!may_go_on(a, status))
             break;
         snprintf(a->why, sizeof a->why, "%s", yoke_last_error());
@@ -100,7 +102,7 @@ may_cut(const attempt *a)
     yoke_trainer_options o = a->options;
 
     o.stages = YOKE_STAGES_AUTO;
-    return a->cuts && a->team->total > 1 && !yki_team_comm(a->team) && !o.shard_by &&
+    return a->cuts && a->team->total > 1 && !o.shard_by &&
            o.reproducible != YOKE_REPRODUCIBLE_ANY_SPLIT &&
            yki_stages_check(a->team, a->graph, &o) == YOKE_OK;
 }

@@ -416,6 +416,7 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
     yoke_trainer_options o = {0};
     yki_core_groups_choice core_groups;
     yoke_trainer *t = NULL;
+    uint32_t stages;
     bool cuts;
     yoke_status status;
 
@@ -427,8 +428,9 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
                         "reproducible is %d; must be YOKE_REPRODUCIBLE_NO, "
                         "YOKE_REPRODUCIBLE_RUNS or YOKE_REPRODUCIBLE_ANY_SPLIT",
                         (int)o.reproducible);
-    cuts = o.stages == YOKE_STAGES_FIT;
-    o.stages = cuts ? 0 : o.stages;
+    stages = o.stages;
+    cuts = stages == YOKE_STAGES_FIT;
+    o.stages = cuts ? 0 : stages;
     YKI_TRY(check_alone(team, graph, &o));
     yki_optimizer_complete(&o.optimizer);
     /* A graph without a loss has no steps, so there are no times for shares to follow. */
@@ -437,7 +439,9 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
     o.batch = o.batch ? o.batch : 32;
     o.accumulate = o.accumulate ? o.accumulate : 1;
     complete_granule(&o);
+    o.stages = stages;
     YKI_TRY(yki_trainer_compare_processes(yki_team_comm(team), graph, &o));
+    o.stages = cuts ? 0 : stages;
     status = yki_core_groups_decide(team, graph, &o, &core_groups);
     if (status == YOKE_OK)
         status = yki_trainer_fit_memory(yki_trainer_make, team, graph, &o, &core_groups, cuts, &t);

@@ -79,20 +79,6 @@ xml() {
     fi
 }
 
-# write_graph FILE [LAYERS]: a dense layer, behind these, for the digits of examples/data
-write_graph() {
-    cat >"$1" <<END
-{"nodes": [
-  {"op": "input", "name": "image", "type": "f32", "shape": [1, 8, 8]},
-  {"op": "flatten"}, ${2:-}
-  {"op": "dense", "name": "fc", "units": 10},
-  {"op": "target", "name": "label", "type": "i32", "shape": []},
-  {"op": "softmax_cross_entropy", "name": "ce", "inputs": ["fc", "label"]},
-  {"op": "accuracy", "name": "acc", "inputs": ["fc", "label"]}],
- "outputs": {"logits": "fc"}, "loss": "ce", "metrics": {"accuracy": "acc"}}
-END
-}
-
 # usable NAME=VALUE...: whether these drivers have a device
 usable() {
     env "$@" "$yoke" devices --all >"$out" 2>"$err" </dev/null
