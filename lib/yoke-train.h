@@ -91,7 +91,8 @@ typedef enum yoke_plan_level {
 typedef enum yoke_recompute_choice {
     YOKE_RECOMPUTE_NOTHING = 0, /* keeps all values of forward that backward reads */
     YOKE_RECOMPUTE_CHEAP,       /* computes cheap values again in backward: less memory; they have
-                                 * the same bits */
+                                 * the same bits; and keeps the others in bfloat16 or half, if that
+                                 * is their precision (yoke-precision(7)) */
     YOKE_RECOMPUTE_AUTO /* of trainers: nothing; or, where a device has too little memory for
                          * that, what keeps to the memory that it has (yoke-parallel(7)) */
 } yoke_recompute_choice;
@@ -121,7 +122,8 @@ typedef struct yoke_replica_options {
     /* Bytes that the values of the plan for training may take. Values are computed again in
      * backward, costly ones too, until that is so. They have the same bits, but on a GPU gradients
      * of weights by Winograd's method, and statistics of batch norms behind it, may be summed in
-     * other parts. With it `recompute` does not matter. 0: no limit. */
+     * other parts. If that does not suffice, others are kept in bfloat16 or half, if that is their
+     * precision. With it `recompute` does not matter. 0: no limit. */
     uint64_t recompute_bytes;
 } yoke_replica_options;
 

@@ -266,32 +266,53 @@ yki_again_apply(yki_again *a, yki_plan *plan, bool trial)
     return status;
 }
 
-/* Packs a copy of the plan. Its lists are its own, the recipes are not. */
+yoke_status
+yki_plan_copy_lists(const yki_plan *plan, yki_plan *copy)
+{
+    *copy = *plan;
+    copy->chunks.sizes = NULL;
+    copy->chunks.count = copy->chunks.capacity = 0;
+    copy->value_capacity = plan->value_count;
+    copy->task_capacity = plan->task_count;
+    copy->values = yki_alloc(plan->value_count, sizeof *copy->values, "a plan's memory map");
+    copy->tasks = yki_alloc(plan->task_count, sizeof *copy->tasks, "a plan's memory map");
+    if (!copy->values || !copy->tasks)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    memcpy(copy->values, plan->values, plan->value_count * sizeof *copy->values);
+    memcpy(copy->tasks, plan->tasks, plan->task_count * sizeof *copy->tasks);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_plan_pack_copy(yki_plan *copy, uint64_t *bytes)
+{
+    YKI_TRY(yki_plan_pack(copy));
+    *bytes = yki_plan_memory(copy);
+    return YOKE_OK;
+}
+
+void
+yki_plan_free_lists(yki_plan *copy)
+{
+    yki_plan_free_late_sums(copy);
+    yki_free(copy->chunks.sizes);
+    yki_free(copy->tasks);
+    yki_free(copy->values);
+}
+
 yoke_status
 yki_again_bytes(yki_again *a, uint64_t *bytes)
 {
-    yki_plan copy = *a->plan;
-    yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
+    yki_plan copy;
+    yoke_status status = yki_plan_copy_lists(a->plan, &copy);
 
-    copy.chunks.sizes = NULL;
-    copy.chunks.count = copy.chunks.capacity = 0;
-    copy.values = yki_alloc(copy.value_count, sizeof *copy.values, "a plan's memory map");
-    copy.value_capacity = copy.value_count;
-    copy.tasks = yki_alloc(copy.task_count, sizeof *copy.tasks, "a plan's memory map");
-    if (copy.values && copy.tasks) {
-        memcpy(copy.values, a->plan->values, copy.value_count * sizeof *copy.values);
-        memcpy(copy.tasks, a->plan->tasks, copy.task_count * sizeof *copy.tasks);
+    if (status == YOKE_OK) {
         yki_again_order(a);
         status = yki_again_apply(a, &copy, true);
     }
     if (status == YOKE_OK)
-        status = yki_plan_pack(&copy);
-    if (status == YOKE_OK)
-        *bytes = yki_plan_memory(&copy);
+        status = yki_plan_pack_copy(&copy, bytes);
     a->plan->work = copy.work;
-    yki_plan_free_late_sums(&copy);
-    yki_free(copy.chunks.sizes);
-    yki_free(copy.tasks);
-    yki_free(copy.values);
+    yki_plan_free_lists(&copy);
     return status;
 }

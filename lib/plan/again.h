@@ -41,7 +41,18 @@ yoke_status yki_again_apply(yki_again *a, yki_plan *plan, bool trial);
 /* Gives the bytes that the plan will take. */
 yoke_status yki_again_bytes(yki_again *a, uint64_t *bytes);
 
+/* A copy of a plan to be changed and packed: its lists are its own, the recipes are not. It has to
+ * be freed, also after an error. */
+yoke_status yki_plan_copy_lists(const yki_plan *plan, yki_plan *copy);
+yoke_status yki_plan_pack_copy(yki_plan *copy, uint64_t *bytes);
+void yki_plan_free_lists(yki_plan *copy);
+
 /* Meets options.most by running tasks again, or fails. (budget.c) */
 yoke_status yki_plan_meet_budget(yki_plan *plan);
+/* Keeps what backward needs of forward in half its bytes, where the precision allows it. The plan
+ * may be a copy (`trial`). (halves.c) */
+yoke_status yki_plan_halve(yki_plan *plan, bool trial);
+/* Returns whether it might keep anything so. */
+bool yki_plan_may_halve(const yki_plan *plan);
 
 #endif

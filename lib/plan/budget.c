@@ -452,6 +452,7 @@ static void
 find_seconds(budget *b)
 {
     b->plan->recomputed.measured = yki_plan_find_seconds(b->plan, b->seconds);
+    b->plan->recomputed.whole = 0;
     for (size_t t = 0; t < b->plan->task_count; t++)
         b->plan->recomputed.whole += b->seconds[t];
 }
@@ -558,7 +559,8 @@ refuse(const budget *b)
 {
     yki_plan *plan = b->plan;
 
-    plan->recomputed.least = b->least.bytes;
+    if (!plan->recomputed.least || b->least.bytes < plan->recomputed.least)
+        plan->recomputed.least = b->least.bytes;
     return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
                     "%s: recompute_bytes is %llu; the values of a plan for %lld samples take %llu "
                     "bytes, and %llu at least if they are computed again; allow these, take a "
@@ -566,7 +568,7 @@ refuse(const budget *b)
                     yki_device_id(yki_queue_device(plan->queue)),
                     (unsigned long long)plan->options.most, (long long)plan->options.max.batch,
                     (unsigned long long)plan->recomputed.before,
-                    (unsigned long long)b->least.bytes);
+                    (unsigned long long)plan->recomputed.least);
 }
 
 /* Bytes are UINT64_MAX where one value is larger than the device allows, which no other choice

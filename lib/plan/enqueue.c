@@ -34,7 +34,7 @@ set_extents(yki_plan *plan, yki_extents extents)
 static void
 tell_task(const yki_task *task, yki_trace_details *details)
 {
-    details->name = task->node ? yki_node_title(task->node) : "reorder";
+    details->name = task->node ? yki_node_title(task->node) : task->problem.op->name;
     details->op = task->problem.op->name;
     details->solver = task->solver->name;
     yki_shape_text(task->problem.out.shape, details->shape, sizeof details->shape);

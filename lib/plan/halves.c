@@ -9,15 +9,15 @@
  * same numbers: else backward would take a number beside 0 for one on its other side, and give the
  * gradient of another function.
  *
- * The node's precision decides. Losses, probabilities and statistics stay as they are, and what is
- * so small that the two launches would cost more than they bring. Where the bits must not depend on
- * the device nothing is kept so: devices join other tasks, so they keep other values.
+ * The node's precision decides. What is so small that the two launches would cost more than they
+ * bring stays as it is. Where the bits must not depend on the device nothing is kept so: devices
+ * join other tasks, so they keep other values.
  */
 #include <string.h>
 
-#include "plan/plan.h"
+#include "plan/again.h"
 
-enum { NOWHERE = -1, LEAST_BYTES = 32768 };
+enum { LEAST_BYTES = 32768 };
 
 /* Of a value that has memory of its own. */
 typedef struct kept {
@@ -32,20 +32,33 @@ typedef struct kept {
 typedef struct halves {
     yki_plan *plan;
     kept *kept;     /* by value */
-    int32_t *copy;  /* by value: what backward reads instead; NOWHERE: not made yet */
+    int32_t *copy;  /* by value: what backward reads instead; YKI_NOWHERE: not made yet */
     size_t values;  /* before there were more */
     int32_t *place; /* by task: where it is now */
+    bool trial;     /* the plan is a copy, whose recipes are another plan's */
 } halves;
 
 /* ---- which values ---- */
 
-/* What PyTorch's autocast leaves in float32. */
+/* Results that stay floats: of losses, probabilities, statistics and sums, and of what would leave
+ * a half's range; of a maximum pooling, whose gradient looks for the number of the result among the
+ * inputs; and of the user's own operators, which may do the same. */
 static bool
-leaves_floats(const yki_op *op)
+leaves_floats(const yki_problem *p)
 {
-    return op->is_loss || op->takes_losses || op == &yki_op_softmax || op == &yki_op_fused_loss ||
-           op == &yki_op_attention_lse || op == &yki_op_bn_stats || op == &yki_op_row ||
-           op == &yki_op_reduce;
+    static const yki_op *const ops[] = {
+        &yki_op_softmax, &yki_op_fused_loss, &yki_op_attention_lse, &yki_op_bn_stats, &yki_op_row,
+        &yki_op_reduce,  &yki_op_maxpool2d,  &yki_op_conv_pooled,   &yki_op_custom};
+
+    for (size_t i = 0; i < YKI_COUNT(ops); i++)
+        if (p->op == ops[i])
+            return true;
+    if (p->op == &yki_op_unary) {
+        const int32_t kind = yki_unary_attrs_get(&p->attrs).kind;
+
+        return kind == YKI_UNARY_EXP || kind == YKI_UNARY_LOG || kind == YKI_UNARY_POW;
+    }
+    return p->op->is_loss || p->op->takes_losses;
 }
 
 /* The first result of a task; further ones are statistics. */
@@ -60,7 +73,7 @@ note_result(halves *h, int32_t index)
 
     if (!task->solver || value->storage != YKI_STORE_ARENA || value->alias >= 0 ||
         value->operand.type != YOKE_F32 || value->size < LEAST_BYTES ||
-        leaves_floats(task->problem.op))
+        leaves_floats(&task->problem))
         return;
     h->kept[out].is = rounds == YKI_CLASS_BF16 || rounds == YKI_CLASS_F16;
     h->kept[out].type = rounds == YKI_CLASS_F16 ? YKI_TYPE_F16 : YKI_TYPE_BF16;
@@ -139,15 +152,16 @@ add(yki_plan *plan, yki_task *task)
     return YOKE_OK;
 }
 
-/* Appends a task of one input. `extra` is its further result, or NOWHERE. */
+/* Appends a task of one input. `extra` is its further result, or YKI_NOWHERE. */
 static yoke_status
-convert(yki_plan *plan, const yki_op *op, yki_section section, int32_t in, int32_t out,
+convert(const halves *h, const yki_op *op, yki_section section, int32_t in, int32_t out,
         int32_t extra)
 {
+    yki_plan *plan = h->plan;
     const yki_operand operand = plan->values[out].operand;
     yki_task task = {.section = section, .slots = {in, out, extra}};
     yki_problem *p = &task.problem;
-    yoke_status status;
+    yoke_status status = YOKE_OK;
 
     *p = (yki_problem){.op = op,
                        .input_count = 1,
@@ -155,14 +169,21 @@ convert(yki_plan *plan, const yki_op *op, yki_section section, int32_t in, int32
                        .out = operand,
                        .max = yki_extents_for(plan->options.max, operand.rows),
                        .rows = operand.rows};
-    if (extra != NOWHERE) {
+    if (extra != YKI_NOWHERE) {
         p->extra_count = 1;
         p->extra[0] = plan->values[extra].operand;
     }
     task.solver = find_solver(plan, p);
     if (!task.solver)
         return yki_fail_bug("no solver keeps floats in half their bytes");
-    status = yki_solver_emit(task.solver, p, yki_plan_traits(plan, task.solver), 0, &task.recipe);
+    if (!h->trial) {
+        yki_trial trial = {.problem = *p, .solver = task.solver};
+
+        YKI_TRY(yki_plan_time(plan, &trial));
+        task.seconds = trial.seconds;
+        status =
+            yki_solver_emit(task.solver, p, yki_plan_traits(plan, task.solver), 0, &task.recipe);
+    }
     if (status == YOKE_OK)
         status = add(plan, &task);
     yki_recipe_clear(&task.recipe);
@@ -181,11 +202,11 @@ find_copy(halves *h, int32_t value, int32_t *copy)
     *copy = value;
     if ((size_t)root >= h->values || !h->kept[root].is)
         return YOKE_OK;
-    if (h->copy[value] == NOWHERE && value == root) {
+    if (h->copy[value] == YKI_NOWHERE && value == root) {
         YKI_TRY(add_like(plan, root, YOKE_F32, &h->copy[value]));
-        YKI_TRY(convert(plan, &yki_op_widen, YKI_BACKWARD, h->kept[root].narrow, h->copy[value],
-                        NOWHERE));
-    } else if (h->copy[value] == NOWHERE) {
+        YKI_TRY(convert(h, &yki_op_widen, YKI_BACKWARD, h->kept[root].narrow, h->copy[value],
+                        YKI_NOWHERE));
+    } else if (h->copy[value] == YKI_NOWHERE) {
         YKI_TRY(find_copy(h, view.alias, &view.alias));
         YKI_TRY(yki_plan_add_value(plan, &view, &h->copy[value]));
     }
@@ -209,7 +230,7 @@ take_forward(halves *h, yki_task *task, int32_t index)
     YKI_TRY(add(plan, task));
     plan->halved.values++;
     plan->halved.bytes += plan->values[its->narrow].size;
-    return convert(plan, &yki_op_narrow, YKI_FORWARD, *out, rounded, its->narrow);
+    return convert(h, &yki_op_narrow, YKI_FORWARD, *out, rounded, its->narrow);
 }
 
 static yoke_status
@@ -241,7 +262,7 @@ rewrite(halves *h)
     for (size_t t = 0; t < count && status == YOKE_OK; t++)
         status = before[t].section == YKI_FORWARD ? take_forward(h, &before[t], (int32_t)t)
                                                   : take_backward(h, &before[t], (int32_t)t);
-    for (size_t t = 0; t < count; t++) /* of those that were not taken, after an error */
+    for (size_t t = 0; t < count && !h->trial; t++) /* of those not taken, after an error */
         yki_recipe_clear(&before[t].recipe);
     yki_free(before);
     return status;
@@ -250,24 +271,24 @@ rewrite(halves *h)
 bool
 yki_plan_may_halve(const yki_plan *plan)
 {
-    return !plan->options.canonical && plan->options.precision;
+    const char *precision = plan->options.precision;
+
+    return precision && strstr(precision, "f16") && !plan->options.canonical;
 }
 
 yoke_status
-yki_plan_halve(yki_plan *plan)
+yki_plan_halve(yki_plan *plan, bool trial)
 {
-    halves h = {.plan = plan, .values = plan->value_count};
+    halves h = {.plan = plan, .values = plan->value_count, .trial = trial};
     yoke_status status = YOKE_OK;
 
-    if (!yki_plan_may_halve(plan))
-        return YOKE_OK;
     h.kept = yki_alloc(h.values, sizeof *h.kept, "a plan's values");
     h.copy = yki_alloc(h.values, sizeof *h.copy, "a plan's values");
     h.place = yki_alloc(plan->task_count, sizeof *h.place, "a plan's tasks");
     if (h.kept && h.copy && h.place) {
         for (size_t v = 0; v < h.values; v++) {
-            h.kept[v] = (kept){.maker = NOWHERE, .narrow = NOWHERE};
-            h.copy[v] = NOWHERE;
+            h.kept[v] = (kept){.maker = YKI_NOWHERE, .narrow = YKI_NOWHERE};
+            h.copy[v] = YKI_NOWHERE;
         }
         if (find_values(&h))
             status = rewrite(&h);

@@ -51,9 +51,8 @@ reads_parameters(const yki_task *task)
 
 /* Logs the progress of measuring when it takes long. */
 static void
-report(const yki_choice *choice, const yki_task *task)
+report(yki_plan *plan, const yki_task *task)
 {
-    yki_plan *plan = choice->plan;
     double now = yki_now();
 
     if (plan->measuring.reported == 0)
@@ -67,18 +66,17 @@ report(const yki_choice *choice, const yki_task *task)
     else if (now - plan->measuring.reported >= REPORT_EVERY)
         yki_log(YOKE_LOG_INFO, "%s: measured %u candidates in %.0f s, now for %s",
                 yki_device_id(yki_queue_device(plan->queue)), plan->measuring.count,
-                plan->measuring.seconds, task && task->node ? task->node->name : "a reorder");
+                plan->measuring.seconds, task && task->node ? task->node->name : "a copy");
     else
         return;
     plan->measuring.reported = now;
 }
 
 /* Measures trials whose time wisdom does not know, while the budget lasts; the others keep 0
- * seconds. `task` is NULL for a reorder. */
+ * seconds. `task` is NULL for what the planner adds. */
 static yoke_status
-measure(const yki_choice *choice, const yki_task *task, yki_trial *trials, size_t count)
+measure(yki_plan *plan, const yki_task *task, yki_trial *trials, size_t count)
 {
-    yki_plan *plan = choice->plan;
     yoke_device *device = yki_queue_device(plan->queue);
     double start = yki_now(), left = yki_plan_budget(plan) - plan->measuring.seconds;
     char text[YKI_PROBLEM_TEXT];
@@ -100,7 +98,7 @@ measure(const yki_choice *choice, const yki_task *task, yki_trial *trials, size_
             YKI_TRY(yki_wisdom_put(plan->options.wisdom, device, text, t->solver->name, t->tuning,
                                    t->seconds));
     }
-    report(choice, task);
+    report(plan, task);
     return YOKE_OK;
 }
 
@@ -117,15 +115,20 @@ is_known(const yki_plan *plan, yki_trial *trial)
                           trial->solver->name, trial->tuning, &trial->seconds);
 }
 
-/* Gives the seconds of a reorder from wisdom or by measuring; 0 if neither knows. */
+yoke_status
+yki_plan_time(yki_plan *plan, yki_trial *trial)
+{
+    return is_known(plan, trial) ? YOKE_OK : measure(plan, NULL, trial, 1);
+}
+
+/* Gives the seconds of a reorder; 0 if they are unknown. */
 static yoke_status
-reorder_seconds(const yki_choice *choice, const yki_problem *problem, const yki_solver *solver,
+reorder_seconds(yki_plan *plan, const yki_problem *problem, const yki_solver *solver,
                 double *seconds)
 {
     yki_trial trial = {.problem = *problem, .solver = solver};
 
-    if (!is_known(choice->plan, &trial))
-        YKI_TRY(measure(choice, NULL, &trial, 1));
+    YKI_TRY(yki_plan_time(plan, &trial));
     *seconds = trial.failed == YOKE_OK ? trial.seconds : IMPOSSIBLE;
     return YOKE_OK;
 }
@@ -162,14 +165,14 @@ yki_choice_make_reorder(const yki_choice *choice, const yki_operand *from, yki_l
     task->solver = reorder_solver(choice->plan, &task->problem);
     if (!task->solver)
         return yki_fail_bug("no solver computes a change of layout");
-    return reorder_seconds(choice, &task->problem, task->solver, &task->seconds);
+    return reorder_seconds(choice->plan, &task->problem, task->solver, &task->seconds);
 }
 
 /* Gives the measured time, or else an estimate from the bytes. */
 static yoke_status
 time_reorder(const yki_choice *choice, const yki_operand *from, yki_layout to, double *seconds)
 {
-    const yki_plan *plan = choice->plan;
+    yki_plan *plan = choice->plan;
     const yki_solver *solver;
     yki_problem problem;
     int64_t bytes = yki_value_bytes(from, plan->options.max);
@@ -180,7 +183,7 @@ time_reorder(const yki_choice *choice, const yki_operand *from, yki_layout to, d
         *seconds = IMPOSSIBLE;
         return YOKE_OK;
     }
-    YKI_TRY(reorder_seconds(choice, &problem, solver, seconds));
+    YKI_TRY(reorder_seconds(plan, &problem, solver, seconds));
     if (*seconds == 0)
         *seconds = 2.0 * (double)bytes / REORDER_BYTES_PER_SECOND;
     return YOKE_OK;
@@ -452,7 +455,7 @@ time_asked(yki_choice *choice, const yki_task *task)
             measured[unknown].seconds = 0;
         unknown++;
     }
-    status = measure(choice, task, measured, unknown);
+    status = measure(choice->plan, task, measured, unknown);
     unknown = 0;
     for (size_t i = 0; i < count && status == YOKE_OK; i++) {
         yki_offer *offer = &choice->asked[i];

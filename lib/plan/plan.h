@@ -212,7 +212,8 @@ typedef struct yki_value {
 } yki_value;
 
 typedef struct yki_task {
-    const yoke_node *node; /* NULL: a reorder, or a copied gradient */
+    const yoke_node *node; /* NULL: the planner added it: a reorder, a copied gradient, a change of
+                            * type */
     yki_section section;
     yki_problem problem;
     const yki_solver *solver; /* NULL: a view */
@@ -534,16 +535,9 @@ yoke_status yki_plan_profile(yki_plan *plan, yki_extents extents, unsigned repea
                              void (*each)(void *, const yoke_task_info *), void *user);
 
 /* The stages of yki_plan_create. A stage that fails leaves a plan that can be destroyed. */
-yoke_status yki_plan_lower(yki_plan *plan);  /* lower.c */
-yoke_status yki_plan_fuse(yki_plan *plan);   /* fuse.c */
-yoke_status yki_plan_search(yki_plan *plan); /* Keeps what backward needs of forward in half its
-                                              * bytes, where the precision allows it. (halves.c)
-                                              */
-yoke_status yki_plan_halve(yki_plan *plan);
-/* Returns whether it might keep any so. */
-bool yki_plan_may_halve(const yki_plan *plan);
-
-/* search.c */
+yoke_status yki_plan_lower(yki_plan *plan);     /* lower.c */
+yoke_status yki_plan_fuse(yki_plan *plan);      /* fuse.c */
+yoke_status yki_plan_search(yki_plan *plan);    /* search.c */
 yoke_status yki_plan_choose(yki_plan *plan);    /* choose.c */
 yoke_status yki_plan_join(yki_plan *plan);      /* join.c */
 yoke_status yki_plan_hasten(yki_plan *plan);    /* hasten.c */
@@ -741,6 +735,9 @@ typedef struct yki_trial {
  * `seconds`. Allocates operands for the time of the call. Waits. */
 yoke_status yki_measure(yki_queue *queue, yki_trial *trials, size_t count, bool prepare,
                         double deadline);
+/* Gives the seconds of what the planner adds, from wisdom or by measuring; 0 if neither knows.
+ * (offers.c) */
+yoke_status yki_plan_time(yki_plan *plan, yki_trial *trial);
 
 /* ---- wisdom (wisdom.c) ---- */
 

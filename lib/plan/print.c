@@ -65,7 +65,7 @@ print_task(const yki_plan *plan, const output *out, size_t index)
              task->again                    ? "again"
              : task->section == YKI_FORWARD ? "forward"
                                             : "backward",
-             task->node ? yki_node_title(task->node) : "reorder", task->solver->name,
+             task->node ? yki_node_title(task->node) : task->problem.op->name, task->solver->name,
              yki_class_name(task->solver->numerical_class), task->problem.out.layout.block,
              launches, flops / 1e6, bytes / 1e6, rate);
 }

@@ -88,7 +88,7 @@ report(const profile *p, yki_extents extents, void (*each)(void *, const yoke_ta
 
         if (!task->solver)
             continue;
-        info.name = task->node ? yki_node_title(task->node) : "reorder";
+        info.name = task->node ? yki_node_title(task->node) : task->problem.op->name;
         info.op = task->problem.op->name;
         info.solver = task->solver->name;
         info.backward = task->section == YKI_BACKWARD;

@@ -10,7 +10,8 @@
  * convolutions. A dropped value is not used to compute another one again. So in a chain of
  * shortcuts every other value stays, and nothing is computed more than twice.
  *
- * Costly values are not recomputed here; budget.c does that, where a budget asks for it.
+ * Costly values are not recomputed here; budget.c does that, where a budget asks for it. halves.c
+ * keeps values in half their bytes.
  */
 #include "plan/again.h"
 
@@ -106,7 +107,7 @@ drop(recompute *r, size_t index)
 }
 
 static yoke_status
-recompute_cheap(yki_plan *plan)
+recompute_cheap(yki_plan *plan, bool trial)
 {
     recompute r = {.plan = plan};
     size_t count = 0;
@@ -124,31 +125,58 @@ recompute_cheap(yki_plan *plan)
         }
     if (status == YOKE_OK && count) {
         yki_again_order(&r.again);
-        status = yki_again_apply(&r.again, plan, false);
+        status = yki_again_apply(&r.again, plan, trial);
     }
     yki_free(r.uses);
     yki_again_end(&r.again);
     return status;
 }
 
-/* To keep values in half their bytes costs less than most that a budget can ask for. */
+/* Gives the bytes that a plan takes that computes what is cheap again, and then with the other
+ * values in half their bytes. */
 static yoke_status
-halve_for_budget(yki_plan *plan)
+weigh(const yki_plan *plan, uint64_t *cheap, uint64_t *halved)
 {
-    yki_again nothing;
-    uint64_t bytes = 0;
-    yoke_status status;
+    yki_plan copy;
+    yoke_status status = YOKE_OK;
 
-    if (!yki_plan_may_halve(plan))
-        return YOKE_OK;
-    YKI_TRY(yki_again_begin(&nothing, plan));
-    status = yki_again_bytes(&nothing, &bytes);
-    yki_again_end(&nothing);
-    YKI_TRY(status);
-    if (bytes <= plan->options.most || bytes == UINT64_MAX)
-        return YOKE_OK;
-    plan->recomputed.before = bytes;
-    return yki_plan_halve(plan);
+    for (int halves = 0; halves < 2 && status == YOKE_OK; halves++) {
+        status = yki_plan_copy_lists(plan, &copy);
+        if (status == YOKE_OK)
+            status = recompute_cheap(&copy, true);
+        if (status == YOKE_OK && halves)
+            status = yki_plan_halve(&copy, true);
+        if (status == YOKE_OK)
+            status = yki_plan_pack_copy(&copy, halves ? halved : cheap);
+        yki_plan_free_lists(&copy);
+    }
+    return status;
+}
+
+/* What is cheap is computed again; the other values are kept in half their bytes, if that takes
+ * less and they may be. */
+static yoke_status
+save(yki_plan *plan)
+{
+    uint64_t cheap = 0, halved = 0;
+
+    if (yki_plan_may_halve(plan))
+        YKI_TRY(weigh(plan, &cheap, &halved));
+    YKI_TRY(recompute_cheap(plan, false));
+    return halved < cheap ? yki_plan_halve(plan, false) : YOKE_OK;
+}
+
+/* What is computed again has the same bits, and takes about as long as to round and widen what is
+ * kept. So values are rounded only where it does not suffice. */
+static yoke_status
+meet_budget(yki_plan *plan)
+{
+    yoke_status status = yki_plan_meet_budget(plan);
+
+    if (!yki_lacks_memory(status) || !plan->options.small || !yki_plan_may_halve(plan))
+        return status;
+    YKI_TRY(yki_plan_halve(plan, false));
+    return yki_plan_meet_budget(plan);
 }
 
 yoke_status
@@ -156,12 +184,7 @@ yki_plan_recompute(yki_plan *plan)
 {
     if (!plan->options.training)
         return YOKE_OK;
-    if (plan->options.most) {
-        YKI_TRY(halve_for_budget(plan));
-        return yki_plan_meet_budget(plan);
-    }
-    if (!plan->options.small)
-        return YOKE_OK;
-    YKI_TRY(recompute_cheap(plan));
-    return yki_plan_halve(plan);
+    if (plan->options.most)
+        return meet_budget(plan);
+    return plan->options.small ? save(plan) : YOKE_OK;
 }

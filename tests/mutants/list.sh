@@ -267,7 +267,9 @@ mutant 'forward reads other numbers' clkernels/convert.cl 'STOREV(widen_all(h), 
     'STOREV(LOADV(i, in), i, out)' tests/replica/check_halves halves
 mutant 'digits cut off' clkernels/convert.cl 'bits + 0x7fffu + (bits >> 16 & 1u)' 'bits' \
     tests/op/check_convert convert
-mutant 'halves on any split' lib/plan/halves.c '!plan->options.canonical && ' '' \
+mutant 'halves on any split' lib/plan/halves.c ' && !plan->options.canonical' '' \
+    tests/replica/check_halves halves
+mutant 'maxima in half their bytes' lib/plan/halves.c '&yki_op_maxpool2d,' '' \
     tests/replica/check_halves halves
 mutant 'small halves are 0' clkernels/dot.cl 'size < 0x38800000u ? low : high' \
     'size < 0x38800000u ? 0u : high' tests/op/check_bf16

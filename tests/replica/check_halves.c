@@ -3,7 +3,7 @@
  * check_halves.c - with products in bfloat16 or half and memory to be saved, what backward needs of
  * forward is kept in half its bytes: where only products and signs read it, gradients have the
  * bits that they have without; elsewhere they are as near as the type allows; and the plan holds
- * less. A budget is met so before anything is computed again.
+ * less. A budget is met so where nothing else meets it.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "replica/replica.h"
 #include "support/devices.h"
 
-enum { N = 8, SIDE = 16, CHANNELS = 16, INPUTS = 3 * SIDE * SIDE, UNITS = 1100, CLASSES = 3 };
+enum { N = 32, SIDE = 16, CHANNELS = 16, INPUTS = 3 * SIDE * SIDE, UNITS = 256, CLASSES = 3 };
 enum { LENGTH = 32, WORDS = 19, TENSORS = 128 };
 
 /* Each layer's result is read by products, and by its sign. */
@@ -25,8 +25,8 @@ layers(void)
 
     ASSERT_OK(yoke_graph_create(&g));
     y = yoke_flatten(g, yoke_input(g, "x", YOKE_F32, yoke_shape(3, SIDE, SIDE)));
-    y = yoke_relu(g, yoke_dense(g, y, &(yoke_dense_options){.units = UNITS, .name = "d0"}));
-    y = yoke_relu(g, yoke_dense(g, y, &(yoke_dense_options){.units = UNITS, .name = "d1"}));
+    for (int i = 0; i < 8; i++)
+        y = yoke_relu(g, yoke_dense(g, y, &(yoke_dense_options){.units = UNITS}));
     y = yoke_dense(g, y, &(yoke_dense_options){.units = CLASSES, .name = "fc"});
     yoke_graph_set_loss(
         g, yoke_softmax_cross_entropy(g, y, yoke_target(g, "label", YOKE_I32, yoke_shape()), NULL));
@@ -53,9 +53,17 @@ images(void)
 
     ASSERT_OK(yoke_graph_create(&g));
     x = yoke_relu(g, block(g, yoke_input(g, "x", YOKE_F32, yoke_shape(3, SIDE, SIDE)), "c0"));
+    /* Its gradient looks for the result among the inputs. */
+    x = yoke_maxpool2d(g, x,
+                       &(yoke_pool2d_options){.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}});
     y = yoke_relu(g, block(g, x, "c1"));
     y = yoke_relu(g, yoke_add(g, block(g, y, "c2"), x));
-    y = yoke_silu(g, block(g, y, "c3"));
+    for (int i = 3; i < 12; i++) {
+        char name[8];
+
+        snprintf(name, sizeof name, "c%d", i);
+        y = yoke_silu(g, block(g, y, name));
+    }
     y = yoke_relu(
         g, yoke_dense(g, yoke_flatten(g, y), &(yoke_dense_options){.units = 64, .name = "d0"}));
     y = yoke_dense(g, y, &(yoke_dense_options){.units = CLASSES, .name = "fc"});
@@ -123,7 +131,7 @@ words(void)
     yoke_graph *g;
 
     ASSERT_OK(yoke_zoo("gpt",
-                       &(yoke_zoo_options){.layers = 2,
+                       &(yoke_zoo_options){.layers = 6,
                                            .heads = 2,
                                            .width = 64,
                                            .context = LENGTH,
@@ -300,11 +308,11 @@ START_TEST(what_is_kept_is_what_forward_reads)
 }
 END_TEST
 
-/* Of norms, sequences and views the gradients are near float32's. */
+/* Of norms, sequences and views the gradients are near float32's: some numbers change sides in
+ * relu, or another one is the largest in a pooling. */
 START_TEST(gradients_are_near)
 {
     static yoke_graph *(*const nets[])(void) = {images, words};
-    static const double within[] = {0.15, 0.05};
     const yoke_replica_options whole = options(NULL);
 
     open_devices();
@@ -322,7 +330,7 @@ START_TEST(gradients_are_near)
             with = distance(&exact, &less);
             printf("# network %zu, %s: apart by %g, and %g with values in half their bytes\n", n,
                    types[_i], without, with);
-            ck_assert_msg(with < within[_i], "network %zu, %s: apart by %g", n, types[_i], with);
+            ck_assert_msg(with < 0.3, "network %zu, %s: apart by %g", n, types[_i], with);
             drop(&exact);
             drop(&plain);
             drop(&less);
@@ -330,31 +338,50 @@ START_TEST(gradients_are_near)
 }
 END_TEST
 
-START_TEST(a_budget_is_met_so_first)
+/* The least budget that can be met, as it is told where one is refused. */
+static uint64_t
+least_of(yoke_device *device, const char *precision)
+{
+    yoke_replica_options o = options(precision);
+    unsigned long long least = 0;
+    yoke_graph *g = images();
+    yoke_replica *r;
+    const char *told;
+
+    o.recompute_bytes = 1;
+    ASSERT_REFUSED(YOKE_ERROR_OUT_OF_DEVICE_MEMORY, "recompute_bytes is 1; ",
+                   yoke_replica_create(device, g, &o, &r));
+    told = strstr(yoke_last_error(), "bytes, and ");
+    ck_assert(told && sscanf(told, "bytes, and %llu at least", &least) == 1);
+    yoke_graph_destroy(g);
+    return least;
+}
+
+/* What is computed again has the same bits, so that comes first; what it cannot meet, halves do. */
+START_TEST(a_budget_is_met_so_at_last)
 {
     open_devices();
     for (size_t d = 0; d < devices.count; d++) {
+        const uint64_t whole = least_of(devices.device[d], "f32"),
+                       least = least_of(devices.device[d], "bf16");
         yoke_replica_options o = options("bf16");
         outcome plain, less;
 
+        ck_assert_msg(least < whole, "%llu bytes at least, without %llu", (unsigned long long)least,
+                      (unsigned long long)whole);
         run(devices.device[d], images, &o, NULL, &plain);
-        o.recompute_bytes = plain.memory * 9 / 10;
-        run(devices.device[d], images, &o, NULL, &less);
-        ck_assert_uint_ge(less.halved, 3);
-        ck_assert_uint_eq(less.again, 0);
-        ck_assert_uint_le(less.memory, o.recompute_bytes);
-        drop(&less);
-        /* With less, the rest is computed again. */
-        o.recompute_bytes = less.memory * 4 / 5;
-        run(devices.device[d], images, &o, NULL, &less);
-        ck_assert_uint_ge(less.again, 1);
-        ck_assert_uint_le(less.memory, o.recompute_bytes);
-        drop(&less);
-        /* One that is large enough changes nothing. */
-        o.recompute_bytes = plain.memory;
+        o.recompute_bytes = (plain.memory + whole) / 2;
         run(devices.device[d], images, &o, NULL, &less);
         ck_assert_uint_eq(less.halved, 0);
-        ck_assert_uint_eq(less.memory, plain.memory);
+        ck_assert_uint_ge(less.again, 1);
+        for (size_t i = 0; i < plain.count; i++)
+            ck_assert(memcmp(plain.values[i], less.values[i], 4 * plain.size[i]) == 0);
+        drop(&less);
+        o.recompute_bytes = least;
+        run(devices.device[d], images, &o, NULL, &less);
+        ck_assert_uint_ge(less.halved, 1);
+        ck_assert_uint_le(less.memory, least);
+        ck_assert(distance(&plain, &less) < 0.3);
         drop(&less);
         drop(&plain);
     }
@@ -365,8 +392,9 @@ END_TEST
 START_TEST(others_are_kept_as_they_are)
 {
     const yki_replica_in_team canonical = {.owners = 1, .accumulates = true, .canonical = true};
-    yoke_replica_options o = options(NULL);
-    outcome result;
+    const yoke_replica_options whole = options(NULL);
+    yoke_replica_options o = whole;
+    outcome exact, result;
 
     open_devices();
     o.recompute = YOKE_RECOMPUTE_CHEAP;
@@ -385,6 +413,13 @@ START_TEST(others_are_kept_as_they_are)
         ck_assert_msg((result.halved > 0) == (i == 0), "%d: %zu values", i, result.halved);
         drop(&result);
     }
+    /* Rounded behind what is not: the pooling's result is among its inputs all the same. */
+    run(devices.device[0], images, &whole, NULL, &exact);
+    o.precision = "c0=f32,bf16";
+    run(devices.device[0], images, &o, NULL, &result);
+    ck_assert(distance(&exact, &result) < 0.3);
+    drop(&exact);
+    drop(&result);
     o.precision = "c1=bf16,c2=bf16,f32";
     run(devices.device[0], images, &o, NULL, &result);
     ck_assert_uint_ge(result.halved, 1);
@@ -403,7 +438,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, what_products_round_is_kept_to_the_bit, 0, YKI_COUNT(types));
     tcase_add_loop_test(tcase, what_is_kept_is_what_forward_reads, 0, YKI_COUNT(types));
     tcase_add_loop_test(tcase, gradients_are_near, 0, YKI_COUNT(types));
-    tcase_add_test(tcase, a_budget_is_met_so_first);
+    tcase_add_test(tcase, a_budget_is_met_so_at_last);
     tcase_add_test(tcase, others_are_kept_as_they_are);
     return suite;
 }

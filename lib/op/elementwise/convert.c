@@ -47,6 +47,13 @@ emit(const yki_problem *problem, const yki_device_traits *traits, const char *ke
     yki_arg_expr(recipe, "count", yki_operand_elements(&problem->out));
     yki_flat_grid(launch, &flat, problem);
     yki_flat_cost(launch, problem, 0);
+    if (launch) {
+        const int64_t bytes = problem->extra_count ? 10 : 6; /* of an element */
+
+        launch->bytes = yki_operand_elements(&problem->out);
+        launch->bytes.per_sample *= bytes;
+        launch->bytes.constant *= bytes;
+    }
     return recipe->status;
 }
 
