@@ -269,6 +269,8 @@ mutant 'digits cut off' clkernels/convert.cl 'bits + 0x7fffu + (bits >> 16 & 1u)
     tests/op/check_convert convert
 mutant 'halves on any split' lib/plan/halves.c ' && !plan->options.canonical' '' \
     tests/replica/check_halves halves
+mutant 'noise decides' lib/plan/offers.c '#define TIE 0.03' '#define TIE 0.0' \
+    tests/gpu/check_planner candidates
 mutant 'maxima in half their bytes' lib/plan/halves.c '&yki_op_maxpool2d,' '' \
     tests/replica/check_halves halves
 mutant 'small halves are 0' clkernels/dot.cl 'size < 0x38800000u ? low : high' \
