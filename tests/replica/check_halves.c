@@ -14,7 +14,7 @@
 #include "support/devices.h"
 
 enum { N = 32, SIDE = 16, CHANNELS = 16, INPUTS = 3 * SIDE * SIDE, UNITS = 256, CLASSES = 3 };
-enum { LENGTH = 32, WORDS = 19, TENSORS = 128 };
+enum { TEXTS = 8, LENGTH = 32, WORDS = 19, TENSORS = 128 };
 
 /* Each layer's result is read by products, and by its sign. */
 static yoke_graph *
@@ -25,7 +25,7 @@ layers(void)
 
     ASSERT_OK(yoke_graph_create(&g));
     y = yoke_flatten(g, yoke_input(g, "x", YOKE_F32, yoke_shape(3, SIDE, SIDE)));
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 24; i++)
         y = yoke_relu(g, yoke_dense(g, y, &(yoke_dense_options){.units = UNITS}));
     y = yoke_dense(g, y, &(yoke_dense_options){.units = CLASSES, .name = "fc"});
     yoke_graph_set_loss(
@@ -149,21 +149,28 @@ typedef struct outcome {
 } outcome;
 
 static void
-give(yoke_replica *r, bool has_words)
+give_images(yoke_replica *r)
 {
     static float x[N * INPUTS];
-    int32_t tokens[N * LENGTH];
+    int32_t labels[N];
 
     for (size_t i = 0; i < YKI_COUNT(x); i++)
         x[i] = (float)((i * 2654435761u >> 8) % 2001) / 1000 - 1;
-    for (int i = 0; i < N * LENGTH; i++)
-        tokens[i] = has_words ? (i * 7 + i / 3) % WORDS : i % CLASSES;
-    if (has_words)
-        ASSERT_OK(yoke_replica_set_input(r, N, yoke_feed_i32("x", tokens, N * LENGTH)));
-    else
-        ASSERT_OK(yoke_replica_set_input(r, N, yoke_feed_f32("x", x, YKI_COUNT(x))));
-    ASSERT_OK(
-        yoke_replica_set_input(r, N, yoke_feed_i32("label", tokens, has_words ? N * LENGTH : N)));
+    for (int i = 0; i < N; i++)
+        labels[i] = i % CLASSES;
+    ASSERT_OK(yoke_replica_set_input(r, N, yoke_feed_f32("x", x, YKI_COUNT(x))));
+    ASSERT_OK(yoke_replica_set_input(r, N, yoke_feed_i32("label", labels, N)));
+}
+
+static void
+give_words(yoke_replica *r)
+{
+    int32_t tokens[TEXTS * LENGTH];
+
+    for (int i = 0; i < TEXTS * LENGTH; i++)
+        tokens[i] = (i * 7 + i / 3) % WORDS;
+    ASSERT_OK(yoke_replica_set_input(r, TEXTS, yoke_feed_i32("x", tokens, TEXTS * LENGTH)));
+    ASSERT_OK(yoke_replica_set_input(r, TEXTS, yoke_feed_i32("label", tokens, TEXTS * LENGTH)));
 }
 
 /* The class is settled, so that both plans compute products in the type. */
@@ -184,8 +191,8 @@ run(yoke_device *device, yoke_graph *(*net)(void), const yoke_replica_options *o
 
     memset(result, 0, sizeof *result);
     ASSERT_OK(yki_replica_create(device, g, o, part, &r));
-    give(r, net == words);
-    ASSERT_OK(yoke_replica_forward(r, N));
+    (net == words ? give_words : give_images)(r);
+    ASSERT_OK(yoke_replica_forward(r, net == words ? TEXTS : N));
     ASSERT_OK(yoke_replica_backward(r));
     for (size_t i = 0; i < r->weights->weight_count; i++) {
         const yki_weight *w = &r->weights->weights[i];
