@@ -10,6 +10,7 @@
 #include "fields.h"
 #include "markup.h"
 #include "png_write.h"
+#include "progress.h"
 #include "report.h"
 #include "sheet.h"
 
@@ -144,7 +145,7 @@ write_answer(const yki_tool_page *r, pictures *p, const yki_tool_answer *a)
 {
     const yoke_model *model = r->evaluation.model;
     yoke_status status = YOKE_OK;
-    char number[24];
+    char number[24], loss[TOOL_LOSS];
 
     fputs("<li>", r->stream);
     if (p->channels) {
@@ -160,8 +161,8 @@ write_answer(const yki_tool_page *r, pictures *p, const yki_tool_answer *a)
         yki_tool_markup(r->stream, yki_tool_class_name(model, a->answer, number));
         fputs("</span>", r->stream);
     }
-    fprintf(r->stream, "<br/><span>sample %lld<br/>loss %.3g</span></li>\n", (long long)a->sample,
-            a->loss);
+    fprintf(r->stream, "<br/><span>sample %lld<br/>loss %s</span></li>\n", (long long)a->sample,
+            yki_tool_loss_text(a->loss, loss));
     return status;
 }
 

@@ -88,7 +88,7 @@ head -c 640 /dev/zero | npy "$work/floats/x.npy" "(40, 4)"
 sed -i "1s/|u1/<f4/" "$work/floats/x.npy"
 head -c 40 /dev/zero | tr '\000' '\001' | npy "$work/floats/y.npy" "(40,)"
 expect 1 "$pocl" -- train --model="$work/tokens.json" --data="$work/floats" --devices=cpu:0
-says "$err" 'field "x" has type f32; must be i32, as the graph.s input "tokens"; save the samples as whole numbers \(numpy\.int32\)'
+says "$err" 'field "x" has type f32; must be i32, as the graph.s input "tokens"; save the samples as whole numbers \(numpy\.int32\), read a table with csv_integers, or make the input f32'
 # ---- labels that are maps, and samples without a label ----
 
 mkdir "$work/maps" "$work/plain"

@@ -70,6 +70,7 @@ says "$work/page.html" "^$(sed -n 's/^\(parameters [0-9]*\)$/\1/p' "$out")$"
 
 # the worst samples begin with the largest loss, the best with the least
 checks=$((checks + 1))
+lacks "$work/page.html" '<br/>loss [0-9](\.[0-9]{1,2})?<' # as everywhere: four digits
 sed -n 's/.*loss \([0-9.e+-]*\)<\/span><\/li>$/\1/p' "$work/page.html" | awk '
     NR == 13 { if (!($1 <= last)) bad = 1; last = $1 }
     NR > 1 && NR != 13 && (NR < 13 ? $1 > last : $1 < last) { bad = 1 }

@@ -181,10 +181,15 @@ check_resume() {
     checks=$((checks + 1))
     awk "BEGIN { exit !($rate < 0.25 && $rate > 0) }" || fail "rate is $rate: --lr or --schedule is not used"
     # shellcheck disable=SC2086
-    expect 1 "$pocl" -- train $kept --optimizer=adam --batch=64 --seed=2 --epochs=5 --resume
+    expect 0 "$pocl" -- train $kept --optimizer=sgd --batch=128 --seed=2 --lr=0.125 --epochs=5 --resume
+    tail -n 2 "$work/kept.log" | head -n 1 >"$out"
+    json epoch 5
+    json rate 0.125
+    # shellcheck disable=SC2086
+    expect 1 "$pocl" -- train $kept --optimizer=adam --batch=64 --seed=2 --epochs=6 --resume
     says "$err" 'is a checkpoint of the optimizer sgd, whose state does not fit adam; go on with sgd'
     # shellcheck disable=SC2086
-    expect 1 "$pocl" -- train $kept --optimizer=sgd --batch=64 --epochs=5 --resume
+    expect 1 "$pocl" -- train $kept --optimizer=sgd --batch=64 --epochs=6 --resume
     says "$err" 'a training with the seed 2, this one has 0, .*; go on with the seed 2'
 
     # A state in half the bytes is told of as such, and floats go on from it.
