@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/devices.h"
 
 static yoke_context *context;
 static yoke_selection *selection;
@@ -64,6 +65,21 @@ product(bool ta, bool tb, int64_t m, int64_t n, int64_t k, yoke_node **y)
     return g;
 }
 
+/* Instructions for matrices are made of barriers here, between which items exchange registers. In
+ * kernels of that kind PoCL 6.0 loses the guard of a row now and then, and what is behind the
+ * matrix is written over (docs/drivers.md). */
+static bool
+loses_guards(void)
+{
+    yoke_device_info info;
+
+    ASSERT_OK(yoke_device_get_info(yoke_selection_get(test_selected(), 0), &info));
+    return strstr(info.platform, "Portable Computing") && atoi(info.driver) >= 6;
+}
+#define SKIP_WHERE_GUARDS_ARE_LOST                                                                 \
+    if (loses_guards())                                                                            \
+    TEST_NOT_HERE("PoCL 6 loses guards of kernels that stand for matrix units")
+
 /* Operands of both orders: vectors, which are copied ahead, and such that have none. */
 START_TEST(units_match_oracle)
 {
@@ -73,6 +89,7 @@ START_TEST(units_match_oracle)
     yoke_graph *g;
 
     SKIP_ON_SIMULATOR;
+    SKIP_WHERE_GUARDS_ARE_LOST;
     /* Each form of each operand is among the rest, by one unit or the other. */
     if (getenv("YOKE_TEST_QUICK") && _i != 0 && _i != 3 && _i != 8 + 5 && _i != 8 + 6 &&
         _i != 16 + 3)
@@ -93,6 +110,7 @@ START_TEST(pairs_match_oracle)
     yoke_graph *g;
 
     SKIP_ON_SIMULATOR;
+    SKIP_WHERE_GUARDS_ARE_LOST;
     /* The three kernels of pairs.cl, and one with halves. */
     if (getenv("YOKE_TEST_QUICK") && _i != 3 && _i != 6 && _i != 8)
         return;
