@@ -3,10 +3,11 @@
  * space.c - one root under one split: its sub-devices or slices, and their life.
  *
  * If the driver offers the partition, the split makes sub-devices with compute units
- * of their own. Otherwise it makes slices: the same cl_device_id, with queues and a
- * quota of their own, on shared hardware. An N+M split then makes one slice for each
- * count, whatever the count. clCreateSubDevices is called only for a partition that
- * the driver offers; elsewhere the function may be a null entry.
+ * of their own. Otherwise, or where it then says that it cannot (Intel's runtime does of one part
+ * that is all of the device), it makes slices: the same cl_device_id, with queues and a quota of
+ * their own, on shared hardware. An N+M split then makes one slice for each count, whatever the
+ * count. clCreateSubDevices is called only for a partition that the driver offers; elsewhere the
+ * function may be a null entry.
  *
  * A space lives while any of its devices is retained. The last release detaches it
  * from its root under the context's lock, so that another split can begin. Then the
@@ -114,9 +115,11 @@ partition_properties(const yki_root *root, const yki_split *split,
     return false;
 }
 
-/* Makes the sub-devices and keeps the first `wanted` of them (0: all). */
+/* Makes the sub-devices and keeps the first `wanted` of them (0: all). *cannot: the driver says
+ * that it cannot make them, though it offers such. */
 static yoke_status
-create_subdevices(yki_space *space, const cl_device_partition_property *properties, uint32_t wanted)
+create_subdevices(yki_space *space, const cl_device_partition_property *properties, uint32_t wanted,
+                  bool *cannot)
 {
     cl_device_id *ids, root = space->root->id;
     cl_uint count = 0, made = 0;
@@ -126,12 +129,14 @@ create_subdevices(yki_space *space, const cl_device_partition_property *properti
     if (error == CL_SUCCESS && (!count || count < wanted || count > YKI_MAX_PARTS))
         return yki_fail(YOKE_ERROR_DEVICE, "splitting %s: the driver makes %u parts; must be %u",
                         space->layout, count, wanted);
+    *cannot = error == CL_DEVICE_PARTITION_FAILED;
     if (error != CL_SUCCESS)
         return yki_cl_fail(error, "clCreateSubDevices", space->root->whole, "splitting");
     ids = yki_alloc(count, sizeof *ids, "sub-devices");
     if (!ids)
         return YOKE_ERROR_OUT_OF_MEMORY;
     error = clCreateSubDevices(root, properties, count, ids, NULL);
+    *cannot = error == CL_DEVICE_PARTITION_FAILED;
     status = error == CL_SUCCESS
                  ? allocate_devices(space, count)
                  : yki_cl_fail(error, "clCreateSubDevices", space->root->whole, "splitting");
@@ -150,11 +155,18 @@ create_devices(yki_space *space)
     const yki_split *split = &space->split;
     yki_root *root = space->root;
     cl_device_partition_property properties[YKI_MAX_PARTS + 3];
-    bool whole = split->kind == YKI_SPLIT_NONE;
+    bool whole = split->kind == YKI_SPLIT_NONE, cannot = false;
     uint32_t count = whole ? 1 : split->count;
 
-    if (!whole && partition_properties(root, split, properties))
-        return create_subdevices(space, properties, split->count);
+    if (!whole && partition_properties(root, split, properties)) {
+        yoke_status status = create_subdevices(space, properties, split->count, &cannot);
+
+        if (!cannot || space->core_groups_of) /* these are nothing without units of their own */
+            return status;
+        yki_log(YOKE_LOG_INFO,
+                "%s: its parts share compute units, as its driver cannot split it so",
+                space->layout);
+    }
     if (split->kind == YKI_SPLIT_NUMA)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
                         "%s (%s, %s) cannot be split by NUMA domain, which its driver does not "

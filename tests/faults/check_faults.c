@@ -338,6 +338,45 @@ START_TEST(faults_of_one_memory)
 }
 END_TEST
 
+enum { PARTITION_FAILED = -18 }; /* CL_DEVICE_PARTITION_FAILED */
+
+/* A driver may offer a partition and then say that it cannot make it: the parts share compute
+ * units. */
+START_TEST(a_partition_that_fails_makes_slices)
+{
+    const fault_layer *layer = fault_open();
+    yoke_device_info info;
+    fault_hit hit = {0};
+    char selector[160];
+    uint64_t tried = 0;
+    work w = {0};
+
+    ASSERT_OK(yoke_context_create(NULL, &w.context));
+    ASSERT_OK(yoke_device_get_info(yoke_context_get_device(w.context, 0), &info));
+    if (info.compute_units < 2 || !info.partition)
+        TEST_NOT_HERE("the first device cannot be split");
+    snprintf(selector, sizeof selector, "%s/2", info.id);
+    do {
+        yoke_status status;
+
+        layer->arm(++tried, PARTITION_FAILED, false);
+        status = yoke_selection_create(w.context, selector, NULL, &w.selection);
+        layer->get_hit(&hit);
+        layer->arm(0, 0, false);
+        if (strcmp(hit.call, "clCreateSubDevices") == 0) {
+            ASSERT_OK(status);
+            ck_assert_uint_eq(yoke_selection_count(w.selection), 2);
+            ASSERT_OK(yoke_device_get_info(yoke_selection_get(w.selection, 1), &info));
+            ck_assert_int_eq(info.virtual_kind, YOKE_VIRTUAL_SLICE);
+        }
+        yoke_selection_destroy(w.selection);
+        w.selection = NULL;
+    } while (hit.count > 0 && strcmp(hit.call, "clCreateSubDevices") != 0);
+    ck_assert_str_eq(hit.call, "clCreateSubDevices");
+    yoke_context_destroy(w.context);
+}
+END_TEST
+
 /* ---- growth ---- */
 
 typedef struct usage {
@@ -436,6 +475,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, faults_everywhere, 0, CL_CODES);
     if (!test_in_matrix())
         tcase_add_test(tcase, faults_of_one_memory);
+    tcase_add_test(tcase, a_partition_that_fails_makes_slices);
     tcase_add_test(tcase, faults_thousand_contexts);
     return suite;
 }
