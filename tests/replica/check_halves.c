@@ -183,16 +183,18 @@ options(const char *precision)
 
 /* The gradients of one step. */
 static void
-run(yoke_device *device, yoke_graph *(*net)(void), const yoke_replica_options *o,
+run(yoke_device *device, yoke_graph *(*net)(void), const yoke_replica_options *given,
     const yki_replica_in_team *part, outcome *result)
 {
+    yoke_replica_options o = *given;
     yoke_graph *g = net();
     yoke_replica *r;
 
     memset(result, 0, sizeof *result);
-    ASSERT_OK(yki_replica_create(device, g, o, part, &r));
+    o.batch = net == words ? TEXTS : N;
+    ASSERT_OK(yki_replica_create(device, g, &o, part, &r));
     (net == words ? give_words : give_images)(r);
-    ASSERT_OK(yoke_replica_forward(r, net == words ? TEXTS : N));
+    ASSERT_OK(yoke_replica_forward(r, o.batch));
     ASSERT_OK(yoke_replica_backward(r));
     for (size_t i = 0; i < r->weights->weight_count; i++) {
         const yki_weight *w = &r->weights->weights[i];
