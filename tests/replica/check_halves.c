@@ -59,7 +59,7 @@ images(void)
     y = yoke_relu(g, block(g, x, "c1"));
     y = yoke_relu(g, yoke_add(g, block(g, y, "c2"), x));
     for (int i = 3; i < 12; i++) {
-        char name[8];
+        char name[16];
 
         snprintf(name, sizeof name, "c%d", i);
         y = yoke_silu(g, block(g, y, name));
