@@ -337,6 +337,11 @@ bool yki_shape_broadcast(yoke_shape a, yoke_shape b, yoke_shape *result);
 /* Types that no node has: a plan keeps floats so (plan/halves.c). */
 #define YKI_TYPE_BF16 ((yoke_type)3)
 #define YKI_TYPE_F16  ((yoke_type)4)
+static inline bool
+yki_type_is_half(yoke_type type)
+{
+    return type == YKI_TYPE_BF16 || type == YKI_TYPE_F16;
+}
 /* Returns the bytes of one value. */
 size_t yki_type_size(yoke_type type);
 /* Return the name of a type, such as "f32" (NULL: there is no such type), and the reverse. */

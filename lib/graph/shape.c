@@ -79,7 +79,7 @@ yki_shape_broadcast(yoke_shape a, yoke_shape b, yoke_shape *result)
 size_t
 yki_type_size(yoke_type type)
 {
-    return type == YOKE_U8 ? 1 : type == YKI_TYPE_BF16 || type == YKI_TYPE_F16 ? 2 : 4;
+    return type == YOKE_U8 ? 1 : yki_type_is_half(type) ? 2 : 4;
 }
 
 const char *

@@ -70,11 +70,7 @@ yki_fusion_take_over(yki_fusion *f, size_t earlier, size_t later)
 bool
 yki_fusion_solvable(const yki_fusion *f, const yki_problem *problem)
 {
-    for (const yki_solver *const *s = yki_solvers; *s; s++)
-        if (*(*s)->op == problem->op && yki_plan_allows(f->plan, *s) &&
-            yki_solver_suits(*s, problem, yki_plan_traits(f->plan, *s)))
-            return true;
-    return false;
+    return yki_plan_solver(f->plan, problem) != NULL;
 }
 
 bool

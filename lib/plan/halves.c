@@ -120,15 +120,6 @@ find_values(halves *h)
 
 /* ---- the plan ---- */
 
-static const yki_solver *
-find_solver(const yki_plan *plan, const yki_problem *problem)
-{
-    for (const yki_solver *const *s = yki_solvers; *s; s++)
-        if (*(*s)->op == problem->op && yki_solver_suits(*s, problem, yki_plan_traits(plan, *s)))
-            return *s;
-    return NULL;
-}
-
 /* A value with the shape and the layout of another one. */
 static yoke_status
 add_like(yki_plan *plan, int32_t other, yoke_type type, int32_t *made)
@@ -173,7 +164,7 @@ convert(const halves *h, const yki_op *op, yki_section section, int32_t in, int3
         p->extra_count = 1;
         p->extra[0] = plan->values[extra].operand;
     }
-    task.solver = find_solver(plan, p);
+    task.solver = yki_plan_solver(plan, p);
     if (!task.solver)
         return yki_fail_bug("no solver keeps floats in half their bytes");
     if (!h->trial) {

@@ -135,11 +135,11 @@ reorder_seconds(yki_plan *plan, const yki_problem *problem, const yki_solver *so
 
 /* ---- reorders ---- */
 
-static const yki_solver *
-reorder_solver(const yki_plan *plan, const yki_problem *problem)
+const yki_solver *
+yki_plan_solver(const yki_plan *plan, const yki_problem *problem)
 {
     for (const yki_solver *const *s = yki_solvers; *s; s++)
-        if (*(*s)->op == &yki_op_reorder && yki_plan_allows(plan, *s) &&
+        if (*(*s)->op == problem->op && yki_plan_allows(plan, *s) &&
             yki_solver_suits(*s, problem, yki_plan_traits(plan, *s)))
             return *s;
     return NULL;
@@ -162,7 +162,7 @@ yki_choice_make_reorder(const yki_choice *choice, const yki_operand *from, yki_l
                         yki_task *task)
 {
     reorder_problem(choice->plan, from, to, &task->problem);
-    task->solver = reorder_solver(choice->plan, &task->problem);
+    task->solver = yki_plan_solver(choice->plan, &task->problem);
     if (!task->solver)
         return yki_fail_bug("no solver computes a change of layout");
     return reorder_seconds(choice->plan, &task->problem, task->solver, &task->seconds);
@@ -178,7 +178,7 @@ time_reorder(const yki_choice *choice, const yki_operand *from, yki_layout to, d
     int64_t bytes = yki_value_bytes(from, plan->options.max);
 
     reorder_problem(plan, from, to, &problem);
-    solver = reorder_solver(plan, &problem);
+    solver = yki_plan_solver(plan, &problem);
     if (!solver) {
         *seconds = IMPOSSIBLE;
         return YOKE_OK;

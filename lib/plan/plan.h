@@ -614,6 +614,9 @@ yki_plan_traits(const yki_plan *plan, const yki_solver *solver)
     return plan->options.canonical ? &plan->canonical[solver->canonical]
                                    : yki_device_get_traits(yki_queue_device(plan->queue));
 }
+/* Returns the first solver of the table that computes a problem with its layouts; NULL: none does.
+ * (offers.c) */
+const yki_solver *yki_plan_solver(const yki_plan *plan, const yki_problem *problem);
 /* Returns whether the plan may use a solver. */
 static inline bool
 yki_plan_allows(const yki_plan *plan, const yki_solver *solver)

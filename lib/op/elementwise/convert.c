@@ -26,12 +26,6 @@ is_like(const yki_operand *a, const yki_operand *b)
            a->layout.block == b->layout.block;
 }
 
-static bool
-is_narrow(const yki_operand *a)
-{
-    return a->type == YKI_TYPE_BF16 || a->type == YKI_TYPE_F16;
-}
-
 static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, const char *kernel,
      yoke_type type, yki_recipe *recipe)
@@ -46,7 +40,6 @@ emit(const yki_problem *problem, const yki_device_traits *traits, const char *ke
         yki_arg_slot(recipe, i);
     yki_arg_expr(recipe, "count", yki_operand_elements(&problem->out));
     yki_flat_grid(launch, &flat, problem);
-    yki_flat_cost(launch, problem, 0);
     if (launch) {
         const int64_t bytes = problem->extra_count ? 10 : 6; /* of an element */
 
@@ -61,7 +54,7 @@ static bool
 narrow_applies(const yki_problem *problem, const yki_device_traits *traits)
 {
     (void)traits;
-    return problem->extra_count == 1 && is_narrow(&problem->extra[0]) &&
+    return problem->extra_count == 1 && yki_type_is_half(problem->extra[0].type) &&
            problem->in[0].type == YOKE_F32 && problem->out.type == YOKE_F32 &&
            is_like(&problem->in[0], &problem->out) && is_like(&problem->in[0], &problem->extra[0]);
 }
@@ -78,7 +71,7 @@ static bool
 widen_applies(const yki_problem *problem, const yki_device_traits *traits)
 {
     (void)traits;
-    return is_narrow(&problem->in[0]) && problem->out.type == YOKE_F32 &&
+    return yki_type_is_half(problem->in[0].type) && problem->out.type == YOKE_F32 &&
            is_like(&problem->in[0], &problem->out);
 }
 
