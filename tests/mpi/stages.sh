@@ -194,8 +194,9 @@ command_runs() {
 {"nodes": [
   {"op": "input", "name": "image", "type": "f32", "shape": [1, 8, 8]},
   {"op": "conv2d", "filters": 4, "kernel": [3, 3], "pad": [1, 1]}, {"op": "batch_norm"}, {"op": "relu"},
-  {"op": "maxpool2d", "kernel": [2, 2]}, {"op": "conv2d", "filters": 6, "kernel": [3, 3]},
-  {"op": "batch_norm"}, {"op": "relu"}, {"op": "flatten"}, {"op": "dense", "units": 20},
+  {"op": "maxpool2d", "kernel": [2, 2]}, {"op": "conv2d", "filters": 16, "kernel": [3, 3], "pad": [1, 1]},
+  {"op": "batch_norm"}, {"op": "relu"}, {"op": "conv2d", "filters": 16, "kernel": [3, 3]},
+  {"op": "flatten"}, {"op": "dense", "units": 64},
   {"op": "dropout", "probability": 0.2}, {"op": "tanh"}, {"op": "dense", "name": "y", "units": 10},
   {"op": "target", "name": "label", "type": "i32", "shape": []},
   {"op": "softmax_cross_entropy", "name": "ce", "inputs": ["y", "label"]}],
@@ -206,31 +207,52 @@ END
     cp "$YOKE_SRCDIR/examples/data/README" "$work/words.txt"
     text="--model=gpt --layers=2 --heads=2 --width=16 --context=16 --dropout=0.1 --data=$work/words.txt --batch=8"
     common="--seed=3 --level=estimate --epochs=1"
-    # files RANKS OPTION...: as one process with as many devices writes them
+    # parts NAME: the nodes of each device, a line each, by a timeline
+    parts() {
+        sed -nE 's/.*"pid": ([0-9]+), "name": "([^ "]+) [^"]*", "tid": ([0-9]+),.*"op": .*/\1:\3 \2/p' \
+            "$work/$1.json" | sort -u |
+            awk '$1 != device { if (device) print nodes; nodes = ""; device = $1 }
+                 { nodes = nodes " " $2 } END { print nodes }' | sort >"$work/$1.parts"
+    }
+    # files RANKS OPTION...: as one process with as many devices writes them, where it cuts alike
+    same_parts=0
     files() {
         ranks=$1
         shift
         # shellcheck disable=SC2086 # words
         POCL_MAX_PTHREAD_COUNT=$ranks launch 1 train $common "$@" --devices="cpu:0/$ranks" --quiet \
-            --out="$work/alone.safetensors" || fail "$*: exit $launch_status"
+            --trace="$work/alone.json" --out="$work/alone.safetensors" || fail "$*: exit $launch_status"
         sed -nE 's/, [0-9]+ (samples|tokens).*//p' "$work/output" >"$work/alone.said"
         # shellcheck disable=SC2086
         POCL_MAX_PTHREAD_COUNT=1 launch "$ranks" train $common "$@" --devices=cpu:0 --quiet \
-            --out="$work/ranks.safetensors" || fail "$*: exit $launch_status"
+            --trace="$work/ranks.json" --out="$work/ranks.safetensors" || fail "$*: exit $launch_status"
         sed -nE 's/, [0-9]+ (samples|tokens).*//p' "$work/output" >"$work/ranks.said"
-        cmp "$work/alone.safetensors" "$work/ranks.safetensors" || fail "$ranks ranks, $*: another file"
         grep -q 'test loss' "$work/alone.said" || fail "$*: no loss"
+        parts alone
+        parts ranks
+        [ "$(wc -l <"$work/ranks.parts")" = "$ranks" ] || fail "$ranks ranks, $*: not each has a stage"
+        if ! cmp -s "$work/alone.parts" "$work/ranks.parts"; then
+            diff "$work/alone.parts" "$work/ranks.parts"
+            grep -q 'test loss' "$work/ranks.said" || fail "$ranks ranks, $*: no loss"
+            return
+        fi
+        same_parts=$((same_parts + 1))
+        cmp "$work/alone.safetensors" "$work/ranks.safetensors" || fail "$ranks ranks, $*: another file"
         cmp "$work/alone.said" "$work/ranks.said" || fail "$ranks ranks, $*: another result"
     }
+    least=1
     # shellcheck disable=SC2086
-    {
-        files 3 $images --model=mlp --stages=3 --accumulate=4 --optimizer=adamw --clip-norm=0.5 --ema=0.9
-        [ -z "$quick" ] || return 0
+    files 3 $images --model=mlp --stages=3 --accumulate=4 --optimizer=adamw --clip-norm=0.5 --ema=0.9
+    # shellcheck disable=SC2086
+    if [ -z "$quick" ]; then
         files 2 $images --model="$work/norm.json" --stages=2 --accumulate=4 --optimizer=adam --optimizer-state=bf16
         files 2 $text --stages=2 --accumulate=4
         files 2 $images --model=mlp --stages=2 --accumulate=4
         files 2 $images --model="$work/norm.json" --stages=2 --optimizer=sgd,momentum=0.9 --ema=0.9
-    }
+        least=3
+    fi
+    [ $same_parts -ge $least ] || fail "only $same_parts times one process has cut as several do, by the command"
+    echo "$same_parts files alike"
 }
 [ ! -x "$YOKE_BUILDDIR/tools/yoke" ] || command_runs
 
