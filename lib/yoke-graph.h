@@ -496,6 +496,9 @@ typedef struct yoke_loss_options {
  * a new target of this name, () for each sample. */
 YOKE_API yoke_status yoke_graph_weigh_loss(yoke_graph *graph, const float *class_weights,
                                            size_t count, const char *weights);
+/* Sets the label_smoothing of a loss that is a cross-entropy of labels, in a graph that is
+ * complete. */
+YOKE_API yoke_status yoke_graph_smooth_labels(yoke_graph *graph, float label_smoothing);
 /* These take integer labels from 0 to classes - 1, and count them. x is (classes) with a scalar
  * label, or (classes, positions...) with a label for each position; with an axis of -1,
  * (positions..., classes). */

@@ -421,7 +421,7 @@ open_both(session *s)
     else if (!text.context)
         status = yki_tool_source_complete(&s->source, s->graph);
     if (!status)
-        status = yki_tool_weigh(&w->settings.training, &s->source, s->graph);
+        status = yki_tool_weigh(&s->settings.training, &s->source, s->graph);
     if (!status)
         status = w->init_adapters ? yoke_graph_add_adapters(s->graph, w->init_adapters)
                                   : yki_tool_add_lora(&w->settings.training, s->graph);

@@ -53,6 +53,7 @@ typedef struct yki_tool_training {
     bool strict, channels_last, own_weights;
     const char *image_size;     /* a text that can be parsed; NULL: not given */
     int bad_images;             /* 1: skip */
+    double label_smoothing;     /* 0: none */
     const char *class_weights;  /* a text that can be parsed; NULL: not given */
     const char *sample_weights; /* a column of the table; NULL: not given */
     const char *columns;        /* rules for columns of the table; NULL: not given */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * weigh.c - weights of classes and of samples, as the command line gives them.
+ * weigh.c - weights of classes and of samples and label smoothing, as the command line gives them.
  */
 #include <math.h>
 #include <stdio.h>
@@ -133,5 +133,10 @@ yki_tool_weigh(const yki_tool_training *t, const yki_tool_source *s, yoke_graph 
     if (!status && (t->class_weights || t->sample_weights))
         status = yoke_graph_weigh_loss(graph, weights, count, t->sample_weights ? "weight" : NULL);
     free(weights);
+    if (!status && t->label_smoothing > 0 && s->classes == 0)
+        status = yoke_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                           "--label-smoothing is given, but the data has no classes");
+    if (!status && t->label_smoothing > 0)
+        status = yoke_graph_smooth_labels(graph, (float)t->label_smoothing);
     return status;
 }

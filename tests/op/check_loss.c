@@ -285,6 +285,37 @@ START_TEST(complete_graphs_take_weights)
 }
 END_TEST
 
+/* The graph is as if the loss had been made with it. */
+START_TEST(complete_graphs_take_smoothing)
+{
+    yoke_node *x, *label, *loss;
+    yoke_graph *g;
+    yki_loss_attrs a;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    ASSERT_STATUS(YOKE_ERROR_UNSUPPORTED, yoke_graph_smooth_labels(g, 0.1f));
+    ASSERT_DETAIL("the graph has no loss; must have one");
+    x = yoke_dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(4)),
+                   &(yoke_dense_options){.units = 3});
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape());
+    loss = yoke_softmax_cross_entropy(g, x, label, NULL);
+    yoke_graph_set_loss(g, loss);
+    ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_graph_smooth_labels(g, 1));
+    ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_graph_smooth_labels(g, NAN));
+    ASSERT_OK(yoke_graph_smooth_labels(g, 0.25f));
+    a = yki_loss_attrs_get(&loss->attrs);
+    ck_assert(a.label_smoothing == 0.25f && a.kind == YKI_LOSS_SOFTMAX_CE);
+    op_check_graph(g, loss, &(op_check_options){.labels = 3});
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(4));
+    label = yoke_target(g, "y", YOKE_F32, yoke_shape(4));
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, x, label, NULL));
+    ASSERT_STATUS(YOKE_ERROR_UNSUPPORTED, yoke_graph_smooth_labels(g, 0.1f));
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(weights_that_do_not_fit_are_refused)
 {
     const float values[] = {1, 0.5f, 3}, negative[] = {1, -1, 1};
@@ -404,6 +435,7 @@ test_suite(void)
     tcase_add_test(tcase, weighted_loss_of_rows_matches_oracle);
     tcase_add_loop_test(tcase, weighted_loss_of_values_matches_oracle, 0, 4);
     tcase_add_test(tcase, complete_graphs_take_weights);
+    tcase_add_test(tcase, complete_graphs_take_smoothing);
     tcase_add_test(tcase, weights_that_do_not_fit_are_refused);
     tcase_add_loop_test(tcase, metric_matches_oracle, 0, 2);
     tcase_add_test(tcase, loss_names_what_does_not_fit);

@@ -72,6 +72,21 @@ for file in "$work/averaged" "$work/checkpoints/checkpoint-000000000018.safetens
 done
 [ "$(sort -u "$work/losses" | wc -l)" = 1 ] || fail "the file has another average than the checkpoint"
 
+# ---- label smoothing ----
+
+for bad in x -0.1 1; do
+    expect 2 -- train $model --data="$work/plain.csv" --label-smoothing=$bad
+    says "$err" '--label-smoothing'
+done
+expect 1 "$pocl" -- train $model --data="$work/values.csv" --label-smoothing=0.1
+says "$err" '^yoke: train: --label-smoothing is given, but the data has no classes$'
+expect 0 "$pocl" -- train $model --data="$work/folder" --json --label-smoothing=0.2 --out="$work/smooth"
+smooth=$(loss)
+[ "$smooth" != "$plain" ] || fail "label smoothing changes nothing"
+expect 0 "$pocl" -- eval --data="$work/plain.csv" --devices=cpu:0 --json "$work/smooth"
+near "$("$pick" loss <"$out")" "$smooth" || fail "eval: the loss is not that of the test, $smooth"
+grep -aq 'label_smoothing[^,]*0.2' "$work/smooth" || fail "the model has not kept its loss"
+
 # ---- samples ----
 
 expect 1 "$pocl" -- train --model=lenet --data="$YOKE_SRCDIR/examples/data" --sample-weights=2

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * weigh.c - gives weights to the loss of a graph that is already complete, such as one that was
- * read from a file. The loss stays the node that it was, with more inputs, which come to stand
- * before it.
+ * weigh.c - gives weights or label smoothing to the loss of a graph that is already complete, such
+ * as one that was read from a file. The loss stays the node that it was; weights are more inputs,
+ * which come to stand before it.
  */
 #include <string.h>
 
@@ -112,4 +112,30 @@ yoke_graph_weigh_loss(yoke_graph *graph, const float *class_weights, size_t coun
         yki_graph_fail(graph, graph->loss->name, status);
     }
     return yki_graph_status(graph);
+}
+
+yoke_status
+yoke_graph_smooth_labels(yoke_graph *graph, float label_smoothing)
+{
+    const yoke_node *loss;
+    yki_loss_attrs a;
+
+    YKI_GIVEN("yoke_graph_smooth_labels", {"graph", graph});
+    YKI_TRY(yki_graph_check_open(graph));
+    if (!(label_smoothing >= 0 && label_smoothing < 1))
+        return yki_fail_range_below(YOKE_ERROR_VALUE, "label_smoothing", (double)label_smoothing, 0,
+                                    1);
+    loss = graph->loss;
+    if (!loss)
+        return yki_fail(YOKE_ERROR_UNSUPPORTED, "the graph has no loss; must have one");
+    if (loss->op == &yki_op_loss)
+        a = yki_loss_attrs_get(&loss->attrs);
+    if (loss->op != &yki_op_loss || (a.kind != YKI_LOSS_SOFTMAX_CE && a.kind != YKI_LOSS_CE))
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "%s: only a cross-entropy of labels takes label_smoothing, and "
+                        "yoke_linear_cross_entropy does not",
+                        loss->name);
+    a.label_smoothing = label_smoothing;
+    yki_loss_attrs_set(&graph->loss->attrs, &a);
+    return YOKE_OK;
 }
