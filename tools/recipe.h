@@ -18,6 +18,7 @@ typedef struct yki_tool_recipe {
     bool shift;            /* images are shifted by up to an eighth of their shorter side */
     double noise;          /* images get noise of this deviation; 0: none */
     double clip;           /* the largest norm of all gradients; 0: none */
+    const char *smoothing; /* of labels, as --label-smoothing takes it; NULL: none */
 } yki_tool_recipe;
 
 /* Ends with a row without a model. */

@@ -6,6 +6,7 @@
  * A new option has a member in training.h, and here a row and a line in one of the two
  * functions at the end. `yoke train` has every option that another command has.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "training.h"
@@ -59,6 +60,18 @@ check_schedule(const char *text, char why[TOOL_WHY])
     yki_tool_schedule schedule;
 
     return yki_tool_parse_schedule(text, &schedule, why);
+}
+
+static bool
+check_smoothing(const char *text, char why[TOOL_WHY])
+{
+    char *end;
+    const double smoothing = strtod(text, &end);
+
+    if (end != text && !*end && smoothing >= 0 && smoothing < 1)
+        return true;
+    snprintf(why, TOOL_WHY, "must be a number from 0 to below 1, such as 0.1");
+    return false;
 }
 
 static bool
@@ -233,9 +246,8 @@ const yki_tool_option yki_tool_training_options[] = {
      FROM(bad_images, bad_images), .takers = TRAIN | EVAL | PREDICT | DATA},
     {"class-weights", 0, "LIST", "weights of classes in the loss, as 1,2.5; or balanced",
      TOOL_LIST(yki_tool_training, class_weights, yki_tool_check_class_weights), .takers = TRAIN},
-    {"label-smoothing", 0, "X",
-     "part of each label spread over all classes, as 0.1 (default: none)",
-     TOOL_REAL(yki_tool_training, label_smoothing, 0, 0.9999999), .takers = TRAIN},
+    {"label-smoothing", 0, "X", "part of a label spread over all classes (default: the recipe's)",
+     TOOL_LIST(yki_tool_training, label_smoothing, check_smoothing), .takers = TRAIN},
     {"columns", 0, "RULES", "of a table: city=one-hot,age=median,id=drop,*=auto, for example",
      TEXT(columns), .takers = TRAIN | DATA},
     {"sample-weights", 0, "COLUMN", "of a table: weights of samples in the loss",

@@ -51,13 +51,13 @@ typedef struct yki_tool_training {
     const char *loss_scale;       /* a text that can be parsed; NULL: not given */
     const char *trace;            /* file of the timeline; NULL: none */
     bool strict, channels_last, own_weights;
-    const char *image_size;     /* a text that can be parsed; NULL: not given */
-    int bad_images;             /* 1: skip */
-    double label_smoothing;     /* 0: none */
-    const char *class_weights;  /* a text that can be parsed; NULL: not given */
-    const char *sample_weights; /* a column of the table; NULL: not given */
-    const char *columns;        /* rules for columns of the table; NULL: not given */
-    yki_tool_sizes sizes;       /* of a language model */
+    const char *image_size;      /* a text that can be parsed; NULL: not given */
+    int bad_images;              /* 1: skip */
+    const char *label_smoothing; /* a number from 0 to below 1; NULL: not given */
+    const char *class_weights;   /* a text that can be parsed; NULL: not given */
+    const char *sample_weights;  /* a column of the table; NULL: not given */
+    const char *columns;         /* rules for columns of the table; NULL: not given */
+    yki_tool_sizes sizes;        /* of a language model */
 } yki_tool_training;
 
 /* What a training begins with: where memory is short, yoke finds a way. */

@@ -122,6 +122,7 @@ yoke_status
 yki_tool_weigh(const yki_tool_training *t, const yki_tool_source *s, yoke_graph *graph)
 {
     float *weights = NULL;
+    float smoothing = 0;
     size_t count = 0;
     yoke_status status = YOKE_OK;
 
@@ -133,10 +134,12 @@ yki_tool_weigh(const yki_tool_training *t, const yki_tool_source *s, yoke_graph 
     if (!status && (t->class_weights || t->sample_weights))
         status = yoke_graph_weigh_loss(graph, weights, count, t->sample_weights ? "weight" : NULL);
     free(weights);
-    if (!status && t->label_smoothing > 0 && s->classes == 0)
+    if (t->label_smoothing)
+        smoothing = strtof(t->label_smoothing, NULL); /* checked before */
+    if (!status && smoothing > 0 && s->classes == 0)
         status = yoke_fail(YOKE_ERROR_INVALID_ARGUMENT,
                            "--label-smoothing is given, but the data has no classes");
-    if (!status && t->label_smoothing > 0)
-        status = yoke_graph_smooth_labels(graph, (float)t->label_smoothing);
+    if (!status && smoothing > 0)
+        status = yoke_graph_smooth_labels(graph, smoothing);
     return status;
 }
