@@ -2,8 +2,8 @@
  *
  * check_attention.c - attention and its gradient: lengths around the blocks of queries
  * and keys, widths around a vector, shared keys, causal or not, samples of unequal
- * length; heads of 32 to 128, which GPUs compute as tiles; scores that no exponent could take; and
- * what is refused.
+ * length; heads of 32 to 128, which GPUs compute as tiles; scores that no exponent could take;
+ * memory, which grows as the length does; and what is refused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +160,75 @@ START_TEST(tiles_give_equal_bits)
 }
 END_TEST
 
+/* ---- memory ---- */
+
+/* Two heads of 32, so that tiles apply; the gradient by x. */
+static yoke_graph *
+long_graph(int64_t length)
+{
+    const yoke_attention_options o = {.heads = 2, .shared = 1, .causal = true};
+    yoke_node *x, *y, *dy;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(length, 4 * 32));
+    y = yoke_attention(g, x, NULL, &o);
+    dy = yoke_input(g, "dy", YOKE_F32, yoke_shape(length, 2 * 32));
+    ASSERT_OK(yki_graph_differentiate_from(g, op_sum_of_two, y, dy, &x, 1));
+    return g;
+}
+
+/* Returns what a solver needs for a node, operands included, or 0 if it does not apply. */
+static int64_t
+bytes_of(const yki_solver *solver, unsigned tuning, const yoke_node *node,
+         const yki_device_traits *traits)
+{
+    const yki_extents max = {.batch = 16};
+    yki_problem problem;
+    yki_recipe recipe;
+    int64_t bytes = 0;
+
+    yki_problem_of_node(node, max, &problem);
+    if (*solver->op != node->op || !solver->applies(&problem, traits) ||
+        tuning >= (solver->tunings ? solver->tunings(&problem, traits) : 1))
+        return 0;
+    ASSERT_OK(yki_solver_emit(solver, &problem, traits, tuning, &recipe));
+    for (uint32_t i = 0; i < recipe.slot_count; i++)
+        bytes += yki_expr_value(recipe.slots[i].bytes, max);
+    yki_recipe_clear(&recipe);
+    return bytes;
+}
+
+/* No solver keeps the scores, forward or backward: of four times the length they would be 16 times
+ * as many. There are as many samples as groups, more of which would have scratch of their own. */
+START_TEST(memory_grows_as_the_length_does)
+{
+    enum { LENGTH = 128, MOST_TUNINGS = 8 };
+    const yki_device_traits traits = {.compute_units = 4,
+                                      .vector_width = _i ? 1 : 8,
+                                      .local_memory = 49152,
+                                      .max_group = 256,
+                                      .type = _i ? YOKE_DEVICE_GPU : YOKE_DEVICE_CPU};
+    yoke_graph *few = long_graph(LENGTH), *many = long_graph(4 * LENGTH);
+    unsigned tried = 0;
+
+    ck_assert_uint_eq(few->node_count, many->node_count);
+    for (size_t i = 0; i < few->node_count; i++)
+        for (const yki_solver *const *s = yki_solvers; *s; s++)
+            for (unsigned tuning = 0; few->nodes[i]->op && tuning < MOST_TUNINGS; tuning++) {
+                int64_t bytes = bytes_of(*s, tuning, few->nodes[i], &traits);
+
+                tried += bytes > 0;
+                ck_assert_msg(bytes_of(*s, tuning, many->nodes[i], &traits) <= 4 * bytes,
+                              "%s, tuning %u", (*s)->name, tuning);
+            }
+    /* Forward, the logarithms and the gradient: as tiles, of which a GPU has five, and plainly. */
+    ck_assert_uint_eq(tried, _i ? 3 * (5 + 1) : 3 * (1 + 1));
+    yoke_graph_destroy(few);
+    yoke_graph_destroy(many);
+}
+END_TEST
+
 typedef struct refused {
     yoke_shape shape;
     yoke_attention_options options;
@@ -242,6 +311,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, large_scores_are_finite, 0, 2);
     tcase_add_loop_test(tcase, attention_names_what_does_not_fit, 0, 7);
     tcase_add_test(tcase, lengths_are_one_integer_a_sample);
+    tcase_add_loop_test(tcase, memory_grows_as_the_length_does, 0, 2);
     tcase = test_case(suite, "tiles");
     tcase_add_loop_test(tcase, tiles_give_equal_bits, 0, getenv("YOKE_TEST_QUICK") ? 2 : 4);
     return suite;
