@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_sequences.c - graphs of sequences: a small transformer whose steps bring from 1 to
- * LENGTH rows gives what the same network gives that was built for so many rows, in loss,
- * metric, logits and all gradients; earlier rows are the same bits whatever comes after
- * them; and what does not fit together is refused by a sentence.
+ * check_sequences.c - graphs of sequences: small transformers, as GPT and as Llama, whose steps
+ * bring from 1 to LENGTH rows give what the same network gives that was built for so many rows, in
+ * loss, metric, logits and all gradients; earlier rows are the same bits whatever comes after them;
+ * and what does not fit together is refused by a sentence.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,15 +13,58 @@
 #include "replica/replica.h"
 #include "support/devices.h"
 
-enum { LENGTH = 5, WIDTH = 8, WORDS = 7, BATCH = 3, LARGEST = 256 };
+enum { LENGTH = 5, WIDTH = 8, WORDS = 7, BATCH = 3, PARAMETERS = 8, LARGEST = 256 };
+
+typedef enum network_kind { PLAIN, DROPOUT, LLAMA, KINDS } network_kind;
+
+static const yoke_initializer spread = {YOKE_INIT_NORMAL, 0, 0.3f, 0};
+
+/* Positions that are added and multiplied, and one layer. */
+static yoke_node *
+gpt_layer(yoke_graph *g, yoke_node *x, yoke_node *lengths, int64_t length, bool dropout)
+{
+    const yoke_attention_options causal = {.heads = 2, .causal = true};
+    const yoke_rope_options rope = {.heads = 2};
+    yoke_node *y;
+
+    x = yoke_add(g, x, yoke_parameter(g, "places", yoke_shape(length, WIDTH), spread));
+    x = yoke_mul(g, yoke_parameter(g, "factors", yoke_shape(length, WIDTH), spread), x);
+    y = yoke_layer_norm(g, x, &(yoke_layer_norm_options){.axes = 1, .name = "norm"});
+    y = yoke_dense(g, y, &(yoke_dense_options){.units = 3 * WIDTH, .name = "qkv"});
+    y = yoke_attention(g, yoke_rope(g, y, NULL, &rope), lengths, &causal);
+    if (dropout)
+        y = yoke_dropout(g, y, 0.5f);
+    return yoke_add(g, x, yoke_gelu_tanh(g, y));
+}
+
+static yoke_node *
+plain_dense(yoke_graph *g, yoke_node *x, int64_t units, const char *name)
+{
+    return yoke_dense(g, x, &(yoke_dense_options){.units = units, .no_bias = true, .name = name});
+}
+
+/* Two heads of queries share one of keys and values. */
+static yoke_node *
+llama_layer(yoke_graph *g, yoke_node *x, yoke_node *lengths)
+{
+    enum { HEADS = 4, SHARED = 2, INNER = 12 };
+    const yoke_rope_options rope = {.heads = HEADS, .shared = SHARED};
+    const yoke_attention_options causal = {.heads = HEADS, .shared = SHARED, .causal = true};
+    const int64_t columns = WIDTH + 2 * WIDTH / HEADS * SHARED;
+    yoke_node *y;
+
+    y = yoke_rms_norm(g, x, &(yoke_layer_norm_options){.axes = 1, .name = "norm1"});
+    y = yoke_rope(g, plain_dense(g, y, columns, "qkv"), NULL, &rope);
+    x = yoke_add(g, x, plain_dense(g, yoke_attention(g, y, lengths, &causal), WIDTH, "out"));
+    y = yoke_rms_norm(g, x, &(yoke_layer_norm_options){.axes = 1, .name = "norm2"});
+    y = yoke_swiglu(g, plain_dense(g, y, 2 * INNER, "gate_up"));
+    return yoke_add(g, x, plain_dense(g, y, WIDTH, "down"));
+}
 
 /* Of `length` rows: a sequence that runs with any number up to that, or fixed. */
 static yoke_graph *
-network(int64_t length, bool sequence, bool dropout)
+network(int64_t length, bool sequence, network_kind kind)
 {
-    const yoke_initializer near = {YOKE_INIT_NORMAL, 0, 0.3f, 0};
-    const yoke_attention_options causal = {.heads = 2, .causal = true};
-    const yoke_rope_options rope = {.heads = 2};
     yoke_loss_options ignore = {.has_ignore_index = true, .ignore_index = -1};
     yoke_node *x, *y, *next, *lengths;
     yoke_graph *g;
@@ -34,30 +77,21 @@ network(int64_t length, bool sequence, bool dropout)
         x = yoke_sequence(g, x);
         next = yoke_sequence(g, next);
     }
-    x = yoke_embedding(g, x, &(yoke_embedding_options){WORDS, WIDTH, "words", near});
-    x = yoke_add(g, x, yoke_parameter(g, "places", yoke_shape(length, WIDTH), near));
-    x = yoke_mul(g, yoke_parameter(g, "factors", yoke_shape(length, WIDTH), near), x);
-    y = yoke_layer_norm(g, x, &(yoke_layer_norm_options){.axes = 1, .name = "norm"});
-    y = yoke_dense(g, y, &(yoke_dense_options){.units = 3 * WIDTH, .name = "qkv"});
-    y = yoke_attention(g, yoke_rope(g, y, NULL, &rope), lengths, &causal);
-    if (dropout)
-        y = yoke_dropout(g, y, 0.5f);
-    x = yoke_add(g, x, yoke_gelu_tanh(g, y));
-    y = x;
-    x = yoke_dense(g, x, &(yoke_dense_options){.units = WORDS, .no_bias = true, .name = "head"});
+    x = yoke_embedding(g, x, &(yoke_embedding_options){WORDS, WIDTH, "words", spread});
+    y = x = kind == LLAMA ? llama_layer(g, x, lengths)
+                          : gpt_layer(g, x, lengths, length, kind == DROPOUT);
+    x = plain_dense(g, x, WORDS, "head");
     yoke_graph_set_output(g, "logits", x);
     if (!sequence)
         x = yoke_transpose(g, x, NULL);
-    yoke_graph_set_loss(g, dropout ? yoke_linear_cross_entropy(
-                                         g, y, yoke_graph_get_node(g, "head.weight"), next, &ignore)
-                                   : yoke_softmax_cross_entropy(g, x, next, &ignore));
+    yoke_graph_set_loss(g, kind == DROPOUT
+                               ? yoke_linear_cross_entropy(
+                                     g, y, yoke_graph_get_node(g, "head.weight"), next, &ignore)
+                               : yoke_softmax_cross_entropy(g, x, next, &ignore));
     yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, x, next));
     ASSERT_OK(yoke_graph_status(g));
     return g;
 }
-
-static const char *const parameters[] = {"words.weight", "places",     "factors",  "norm.weight",
-                                         "norm.bias",    "qkv.weight", "qkv.bias", "head.weight"};
 
 static yoke_replica *
 make(yoke_device *device, yoke_graph *g)
@@ -71,25 +105,23 @@ make(yoke_device *device, yoke_graph *g)
 
 /* Copies the parameters; those of positions as far as `to` has them. */
 static void
-copy_parameters(yoke_replica *from, yoke_replica *to, int64_t length)
+copy_parameters(yoke_replica *from, yoke_replica *to)
 {
     static float values[LARGEST];
 
-    for (size_t i = 0; i < YKI_COUNT(parameters); i++) {
-        const yoke_node *node = yoke_graph_get_node(from->weights->graph, parameters[i]);
-        int64_t count = yki_shape_count(node->shape);
+    for (size_t i = 0; i < PARAMETERS; i++) {
+        const yoke_node *node = yoke_graph_get_parameter(from->weights->graph, i);
+        const yoke_node *other = yoke_graph_get_parameter(to->weights->graph, i);
 
-        ASSERT_OK(yoke_replica_read(from, parameters[i], values, count));
-        if (i == 1 || i == 2)
-            count = length * WIDTH;
-        ASSERT_OK(yoke_replica_write(to, parameters[i], values, count));
+        ASSERT_OK(yoke_replica_read(from, node->name, values, yki_shape_count(node->shape)));
+        ASSERT_OK(yoke_replica_write(to, node->name, values, yki_shape_count(other->shape)));
     }
 }
 
 typedef struct outcome {
     double loss, count, hits, all;
     float logits[BATCH * LENGTH * WORDS];
-    float gradients[YKI_COUNT(parameters)][LARGEST];
+    float gradients[PARAMETERS][LARGEST];
 } outcome;
 
 /* Rows at (sample, position) are the same whatever the length. */
@@ -122,10 +154,12 @@ run(yoke_replica *r, int64_t n, int64_t length, bool training, outcome *out)
         ASSERT_OK(yoke_replica_read_loss(r, &out->loss, &out->count));
         ASSERT_OK(yoke_replica_read_metric(r, "accuracy", &out->hits, &out->all));
         ASSERT_OK(yoke_replica_backward(r));
-        for (size_t i = 0; i < YKI_COUNT(parameters); i++)
-            ASSERT_OK(yoke_replica_read_gradient(
-                r, parameters[i], out->gradients[i],
-                yki_shape_count(yoke_graph_get_node(r->weights->graph, parameters[i])->shape)));
+        for (size_t i = 0; i < PARAMETERS; i++) {
+            const yoke_node *node = yoke_graph_get_parameter(r->weights->graph, i);
+
+            ASSERT_OK(yoke_replica_read_gradient(r, node->name, out->gradients[i],
+                                                 yki_shape_count(node->shape)));
+        }
         return;
     }
     ASSERT_OK(yoke_replica_evaluate(r, n));
@@ -173,27 +207,27 @@ first_device(yoke_selection **selection)
 START_TEST(every_length_is_as_if_built_for_it)
 {
     static const int64_t lengths[] = {LENGTH, 1, 4, 2, 3, LENGTH};
-    const bool dropout = _i;
     yoke_selection *selection;
     yoke_device *device = first_device(&selection);
-    yoke_graph *g = network(LENGTH, true, dropout);
+    yoke_graph *g = network(LENGTH, true, _i);
     yoke_replica *r = make(device, g);
 
+    ck_assert_uint_eq(yoke_graph_parameter_count(g), PARAMETERS);
     for (size_t k = 0; k < YKI_COUNT(lengths); k++) {
         int64_t t = lengths[k], n = k % 2 ? BATCH : 2;
-        yoke_graph *fixed = network(t, false, dropout);
+        yoke_graph *fixed = network(t, false, _i);
         yoke_replica *other = make(device, fixed);
         static outcome a, b;
 
-        copy_parameters(r, other, t);
+        copy_parameters(r, other);
         run(r, n, t, true, &a);
         run(other, n, t, true, &b);
         ck_assert_double_eq(a.count, b.count);
         ck_assert_double_eq(a.hits, b.hits);
         ck_assert_double_eq(a.all, b.all);
         ck_assert_double_eq_tol(a.loss, b.loss, 1e-5 * fabs(b.loss));
-        for (size_t i = 0; i < YKI_COUNT(parameters); i++)
-            near(a.gradients[i], b.gradients[i], LARGEST, parameters[i], t);
+        for (size_t i = 0; i < PARAMETERS; i++)
+            near(a.gradients[i], b.gradients[i], LARGEST, yoke_graph_get_parameter(g, i)->name, t);
         run(r, n, t, false, &a);
         run(other, n, t, false, &b);
         near(a.logits, b.logits, (size_t)(n * t * WORDS), "logits", t);
@@ -211,7 +245,7 @@ START_TEST(rows_do_not_depend_on_later_ones)
 {
     yoke_selection *selection;
     yoke_device *device = first_device(&selection);
-    yoke_graph *g = network(LENGTH, true, false);
+    yoke_graph *g = network(LENGTH, true, _i ? LLAMA : PLAIN);
     yoke_replica *r = make(device, g);
     static outcome whole, part;
 
@@ -238,7 +272,7 @@ START_TEST(lengths_that_do_not_fit_are_refused)
     static const int32_t values[4 * BATCH * LENGTH];
     yoke_selection *selection;
     yoke_device *device = first_device(&selection);
-    yoke_graph *g = network(LENGTH, true, false);
+    yoke_graph *g = network(LENGTH, true, PLAIN);
     yoke_replica *r = make(device, g);
     yoke_feed feed_of_two = yoke_feed_i32("tokens", values, 4);
     float logits[2 * LENGTH * WORDS];
@@ -284,7 +318,7 @@ static yoke_trainer *
 make_trainer(void)
 {
     const yoke_trainer_options o = {.batch = BATCH, .level = YOKE_PLAN_ESTIMATE};
-    yoke_graph *g = network(LENGTH, true, true);
+    yoke_graph *g = network(LENGTH, true, DROPOUT);
     yoke_trainer *t;
     yoke_team *team;
 
@@ -422,7 +456,7 @@ END_TEST
 
 START_TEST(graphs_of_sequences_are_written_and_read)
 {
-    yoke_graph *g = network(LENGTH, true, true), *again;
+    yoke_graph *g = network(LENGTH, true, DROPOUT), *again;
     yki_hash a, b;
     char hex[2][33], *text;
 
@@ -533,8 +567,8 @@ test_suite(void)
 
     tcase_set_timeout(tcase, 300);
     tcase_add_checked_fixture(tcase, open_devices, close_devices);
-    tcase_add_loop_test(tcase, every_length_is_as_if_built_for_it, 0, 2);
-    tcase_add_test(tcase, rows_do_not_depend_on_later_ones);
+    tcase_add_loop_test(tcase, every_length_is_as_if_built_for_it, 0, KINDS);
+    tcase_add_loop_test(tcase, rows_do_not_depend_on_later_ones, 0, 2);
     tcase_add_test(tcase, lengths_that_do_not_fit_are_refused);
     tcase_add_test(tcase, trainers_take_any_length);
     tcase_add_test(tcase, trainers_refuse_lengths_that_differ);
