@@ -219,6 +219,7 @@ START_TEST(weights_of_classes_are_refused_too)
     ASSERT_OK(train(&run, g, &t));
     ASSERT_STATUS(YOKE_ERROR_STATE, yoke_graph_weigh_loss(g, weights, TEAM_CLASSES, NULL));
     ASSERT_DETAIL("cannot change any more");
+    ASSERT_STATUS(YOKE_ERROR_STATE, yoke_graph_smooth_labels(g, 0.1f));
     yoke_trainer_destroy(t);
     yoke_graph_destroy(g);
 }

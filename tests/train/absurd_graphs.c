@@ -335,6 +335,7 @@ START_TEST(losses_and_metrics)
     begin_graph();
     REFUSED("", yoke_graph_freeze(g, "*"));
     REFUSED("", yoke_graph_unfreeze(g, NULL));
+    REFUSED("", yoke_graph_smooth_labels(NULL, 0.1f));
     REFUSED("", yoke_graph_freeze(NULL, "*"));
     REFUSED("", yoke_graph_print(g, NULL, NULL));
     REFUSED("", yoke_graph_count(g, NULL));
