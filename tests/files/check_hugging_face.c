@@ -191,6 +191,19 @@ typedef struct change {
     bool nan;    /* the last value of each tensor is NaN */
 } change;
 
+/* What a file may have besides, and no weight is: buffers, and the head of a tied model. */
+static const struct {
+    const char *name;
+    uint32_t rank;
+    int64_t shape[4];
+    size_t count;
+} others[] = {
+    {"h.0.attn.bias", 4, {1, 1, LENGTH, LENGTH}, LENGTH *LENGTH},
+    {"h.0.attn.masked_bias", 0, {0}, 1},
+    {"model.layers.0.self_attn.rotary_emb.inv_freq", 1, {4}, 4},
+    {"lm_head.weight", 2, {VOCABULARY, 8}, VOCABULARY * 8},
+};
+
 static yoke_status
 give(void *user, size_t index, void *out)
 {
@@ -198,8 +211,9 @@ give(void *user, size_t index, void *out)
     const yki_tensor *tensor = index < c->from->count ? &c->from->tensors[index] : NULL;
     float *values = out, copy[MOST];
 
-    if (!tensor) {
-        memset(out, 0, 4 * LENGTH * LENGTH); /* the buffer */
+    if (!tensor) { /* what is to be skipped */
+        for (size_t i = 0; i < others[index - c->from->count].count; i++)
+            values[i] = 100;
         return YOKE_OK;
     }
     YKI_TRY(yki_safetensors_read(c->from, tensor, out));
@@ -214,11 +228,10 @@ give(void *user, size_t index, void *out)
     return YOKE_OK;
 }
 
-/* Writes gpt2 without the prefix, with a buffer. */
+/* Writes gpt2 without the prefix, with what else may be there. */
 static const char *
 rewrite(change c)
 {
-    static const int64_t buffer[4] = {1, 1, LENGTH, LENGTH};
     const char *path = scratch_path("model.safetensors");
     yki_tensor_source tensors[64];
     int64_t shapes[64][2];
@@ -240,7 +253,9 @@ rewrite(change c)
             tensors[i].shape = shapes[i];
         }
     }
-    tensors[count++] = (yki_tensor_source){"h.0.attn.bias", YKI_DTYPE_F32, 4, buffer};
+    for (size_t i = 0; i < YKI_COUNT(others); i++)
+        tensors[count++] =
+            (yki_tensor_source){others[i].name, YKI_DTYPE_F32, others[i].rank, others[i].shape};
     ASSERT_OK(yki_safetensors_write(path, NULL, 0, tensors, count, give, &c));
     yki_safetensors_close(from);
     return path;
@@ -271,6 +286,36 @@ START_TEST(square_matrices_alone)
     }
     ck_assert_mem_eq(values[0], values[1], 64 * sizeof(float));
     yoke_graph_destroy(g);
+}
+END_TEST
+
+/* The head of a llama that is tied is the embedding, whatever the file has besides. */
+START_TEST(tied_head)
+{
+    static const char name[] = "model.embed_tokens.weight";
+    float values[2][MOST];
+
+    for (int tied = 0; tied < 2; tied++) {
+        const yoke_zoo_options sizes = {.layers = 2,
+                                        .heads = 4,
+                                        .width = 8,
+                                        .context = 7,
+                                        .vocabulary = VOCABULARY,
+                                        .shared = 2,
+                                        .inner = 12,
+                                        .tied = tied};
+        yoke_graph *g;
+        yoke_model *m;
+
+        ASSERT_OK(yoke_zoo("llama", &sizes, &g));
+        ASSERT_OK(yoke_model_create(g, NULL, &m));
+        ck_assert((yoke_graph_get_node(g, "lm_head.weight") == NULL) == tied);
+        ASSERT_OK(yoke_model_load_weights(m, in_source("llama"), NULL));
+        ASSERT_OK(yoke_model_read(m, name, values[tied], VOCABULARY * 8));
+        yoke_model_destroy(m);
+        yoke_graph_destroy(g);
+    }
+    ck_assert_mem_eq(values[0], values[1], VOCABULARY * 8 * sizeof(float));
 }
 END_TEST
 
@@ -366,6 +411,7 @@ test_suite(void)
     tcase_add_checked_fixture(weights, scratch_set_up, scratch_tear_down);
     tcase_add_test(weights, other_forms);
     tcase_add_test(weights, square_matrices_alone);
+    tcase_add_test(weights, tied_head);
     tcase_add_test(weights, refusals);
     return suite;
 }
