@@ -104,16 +104,20 @@ FEED_COLUMNS(yki_feed_columns_f32_f32, float)
 /* ---- images that are moved ---- */
 
 /* Where pixel (0, 0) of the result is in the image, and whether the image is mirrored: x, y,
- * flip. The position is not below -shift, and not above the free room + shift. */
+ * flip. The position is not below -shift, and not above the free room + shift. `shifted` of 2^24
+ * samples are shifted, chosen by a random word of its own; for the others shift is 0. */
 int4 place(long sample, uint epoch, uint seed, int room_y, int room_x, int flip, int shift,
-           int training)
+           int shifted, int training)
 {
     uint c0 = 0xFFFFFFFFu, c1 = (uint)sample, c2 = (uint)((ulong)sample >> 32), c3 = epoch;
-    uint range_y = (uint)(room_y + 2 * shift + 1), range_x = (uint)(room_x + 2 * shift + 1);
+    uint range_y, range_x;
 
     if (!training)
         return (int4)(room_x / 2, room_y / 2, 0, 0);
     YKI_PHILOX(uint, ulong, c0, c1, c2, c3, seed, 0x66656564u); /* "feed" */
+    shift = (int)(c3 >> 8) < shifted ? shift : 0;
+    range_y = (uint)(room_y + 2 * shift + 1);
+    range_x = (uint)(room_x + 2 * shift + 1);
     return (int4)((int)(((ulong)c1 * range_x) >> 32) - shift,
                   (int)(((ulong)c2 * range_y) >> 32) - shift, flip ? (int)(c0 >> 31) : 0, 0);
 }
@@ -185,7 +189,8 @@ MOVED_ROW(row_f32, float)
     GROUP void NAME(__global const FROM *from, ulong first, __global const long *indices,     \
                     __global float *out, __global const float *scaling, int means, int n,     \
                     int identity, int channels, int in_h, int in_w, int h, int w,             \
-                    int training, int flip, int shift, float noise, uint seed, uint epoch)    \
+                    int training, int flip, int shift, int shifted, float noise, uint seed,   \
+                    uint epoch)                                                               \
     {                                                                                         \
         long tasks = (long)n * channels * h, placed = -1, number = 0;                         \
         long groups = get_num_groups(0), group = get_group_id(0);                             \
@@ -202,7 +207,8 @@ MOVED_ROW(row_f32, float)
                                                                                               \
             if (sample != placed) {                                                           \
                 number = indices[sample];                                                     \
-                at = place(number, epoch, seed, in_h - h, in_w - w, flip, shift, training);   \
+                at = place(number, epoch, seed, in_h - h, in_w - w, flip, shift, shifted,     \
+                           training);                                                         \
                 placed = sample;                                                              \
             }                                                                                 \
             y = row + at.y;                                                                   \

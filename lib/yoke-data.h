@@ -264,6 +264,7 @@ typedef struct yoke_augmentation {
     bool crop;         /* cut larger images to the input's size: in training at a random position,
                         * else in the middle */
     float noise;       /* standard deviation of the noise that is added after scaling */
+    float shift_part;  /* of the samples that shift moves in an epoch, 0 to 1; 0: all */
 } yoke_augmentation;
 /* Sets the augmentation of a dataset; NULL removes it. The next epoch uses it. */
 YOKE_API yoke_status yoke_dataset_set_augmentation_sized(yoke_dataset *dataset,

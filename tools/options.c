@@ -342,13 +342,12 @@ yki_tool_parse_optimizer(const char *text, double rate, yoke_optimizer *out, cha
 bool
 yki_tool_parse_augmentation(const char *text, yoke_augmentation *out, char why[WHY])
 {
-    double shift = 0, noise = 0;
+    double shift = 0, part = -1, noise = 0;
     bool flip = false, crop = false;
-    const setting settings[] = {{"flip", NULL, 0, &flip, EVERY_KIND},
-                                {"shift", &shift, 0, NULL, EVERY_KIND},
-                                {"noise", &noise, 0, NULL, EVERY_KIND},
-                                {"crop", NULL, 0, &crop, EVERY_KIND},
-                                {0}};
+    const setting settings[] = {
+        {"flip", NULL, 0, &flip, EVERY_KIND}, {"shift", &shift, 0, NULL, EVERY_KIND},
+        {"part", &part, 0, NULL, EVERY_KIND}, {"noise", &noise, 0, NULL, EVERY_KIND},
+        {"crop", NULL, 0, &crop, EVERY_KIND}, {0}};
 
     if (strcmp(text, "none") != 0 && !take_settings(text, settings, 0, why))
         return false;
@@ -356,11 +355,21 @@ yki_tool_parse_augmentation(const char *text, yoke_augmentation *out, char why[W
         snprintf(why, WHY, "shift is %g; must be a whole number of at most 1000", shift);
         return false;
     }
+    /* To the library a part of 0 means all. */
+    if ((float)part == 0 || part > 1) {
+        snprintf(why, WHY, "part is %g; must be above 0 and at most 1", part);
+        return false;
+    }
+    if (part > 0 && shift == 0) {
+        snprintf(why, WHY, "part is %g, but nothing is shifted; must be with shift=N", part);
+        return false;
+    }
     memset(out, 0, sizeof *out);
     out->flip = flip;
     out->crop = crop;
     out->shift = (int32_t)shift;
     out->noise = (float)noise;
+    out->shift_part = part > 0 ? (float)part : 0;
     return true;
 }
 

@@ -60,7 +60,7 @@ static const yki_tool_option options[] = {
      TOOL_TEXT(request, init_adapters)},
     {"tokenizer", 0, "NAME", "of a text: bytes, characters, or a file (default: the text's)",
      TOOL_TEXT(request, tokenizer)},
-    {"augment", 0, "LIST", "flip, shift=N, crop, noise=X, with commas; or none",
+    {"augment", 0, "LIST", "flip, shift=N, part=X, crop, noise=X, with commas; or none",
      TOOL_LIST(request, settings.augment, check_augmentation)},
     {"normalize", 0, NULL, "bring each channel or column to mean 0, deviation 1",
      TOOL_FLAG(request, settings.normalize)},

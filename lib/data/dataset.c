@@ -521,16 +521,19 @@ yoke_dataset_set_augmentation_sized(yoke_dataset *dataset, const yoke_augmentati
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "dataset is NULL");
     if (augmentation)
         memcpy(&a, augmentation, YKI_MIN(size, sizeof a));
-    if (a.flip || a.shift || a.crop || a.noise != 0) {
+    if (a.flip || a.shift || a.crop || a.noise != 0 || a.shift_part != 0) {
         YKI_TRY(find_images(dataset, a.field, &made.field));
         if (a.shift < 0 || a.shift > 4096)
             return yki_fail_range(YOKE_ERROR_VALUE, "shift", a.shift, 0, 4096);
         if (!isfinite(a.noise) || a.noise < 0)
             return yki_fail_range_real(YOKE_ERROR_VALUE, "noise", (double)a.noise, 0, FLT_MAX);
+        if (!(a.shift_part >= 0 && a.shift_part <= 1))
+            return yki_fail_range_real(YOKE_ERROR_VALUE, "shift_part", (double)a.shift_part, 0, 1);
         made.flip = a.flip;
         made.shift = a.shift;
         made.crop = a.crop;
         made.noise = a.noise;
+        made.shift_part = a.shift_part;
     }
     dataset->augmentation = made;
     dataset->version++;

@@ -49,9 +49,10 @@ struct yoke_dataset {
     struct yki_augmentation {
         size_t field;
         bool flip;
-        int32_t shift; /* at most so many pixels each way; zeros move in */
-        bool crop;     /* to the input's size: at random in training, else from the middle */
-        float noise;   /* standard deviation; added after scaling */
+        int32_t shift;    /* at most so many pixels each way; zeros move in */
+        bool crop;        /* to the input's size: at random in training, else from the middle */
+        float noise;      /* standard deviation; added after scaling */
+        float shift_part; /* of the samples that shift moves in an epoch; 0: all */
     } augmentation;
     /* Every change of scaling or augmentation increments it. What was made for an older version is
      * stale. */

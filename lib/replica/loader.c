@@ -315,7 +315,10 @@ set_fixed(yki_loader *loader, channel *c, const yoke_field *field)
     const struct yki_augmentation *a = &loader->augmentation;
     const bool training = loader->options.training;
     const int64_t *in = field->shape.dim, *out = c->node->shape.dim;
-    const int64_t moved[] = {in[0], in[1], in[2], out[1], out[2], training, a->flip, a->shift};
+    /* Of 2^24 samples. */
+    const float shifted = a->shift_part > 0 ? a->shift_part * 0x1p24f : 0x1p24f;
+    const int64_t moved[] = {in[0],    in[1],   in[2],    out[1],          out[2],
+                             training, a->flip, a->shift, (int64_t)shifted};
     float noise = training ? a->noise / NOISE_DEVIATION : 0;
     unsigned i = ARG_FIXED;
 
@@ -333,7 +336,7 @@ set_fixed(yki_loader *loader, channel *c, const yoke_field *field)
     return yki_kernel_set_int(c->kernel, i, 0);
 }
 
-enum { ARG_EPOCH = ARG_FIXED + 10 };
+enum { ARG_EPOCH = ARG_FIXED + 11 };
 
 /* All sequences of a sample have as many rows. */
 static yoke_status

@@ -89,6 +89,7 @@ yki_dataset_cut(yoke_dataset *dataset, const yoke_graph *graph)
             cut.flip = a->flip;
             cut.shift = a->shift;
             cut.noise = a->noise;
+            cut.shift_part = a->shift_part;
         }
         return yoke_dataset_set_augmentation(dataset, &cut);
     }

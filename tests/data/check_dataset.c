@@ -426,6 +426,9 @@ START_TEST(augmentation)
     const yoke_field fields[] = {{"image", YOKE_U8, yoke_shape(3, 4, 4), pixels, 0},
                                  {"mask", YOKE_U8, yoke_shape(1, 4, 4), pixels, 0},
                                  {"label", YOKE_U8, yoke_shape(), pixels, 0}};
+    /* An older caller's struct ends before the part: all are shifted. */
+    const yoke_augmentation beyond = {.field = "image", .shift = 1, .shift_part = 1.5f};
+    const float no_parts[] = {(float)NAN, -0.1f, 1.001f, (float)INFINITY, (float)-INFINITY};
     yoke_dataset *dataset;
 
     ASSERT_OK(yoke_dataset_create(2, fields, 3, NULL, &dataset));
@@ -441,9 +444,23 @@ START_TEST(augmentation)
     ASSERT_STATUS(YOKE_ERROR_VALUE,
                   yoke_dataset_set_augmentation(
                       dataset, &(yoke_augmentation){.field = "image", .noise = (float)NAN}));
+    for (size_t i = 0; i < YKI_COUNT(no_parts); i++) {
+        const yoke_augmentation a = {.field = "image", .shift = 1, .shift_part = no_parts[i]};
+        const yoke_augmentation alone = {.field = "image", .shift_part = no_parts[i]};
+
+        ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_dataset_set_augmentation(dataset, &a));
+        ASSERT_DETAIL("; must be between 0 and 1");
+        ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_dataset_set_augmentation(dataset, &alone));
+    }
+    ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_dataset_set_augmentation(dataset, &beyond));
+    ASSERT_DETAIL("shift_part is 1.5; must be between 0 and 1");
+    ASSERT_OK(yoke_dataset_set_augmentation_sized(dataset, &beyond,
+                                                  offsetof(yoke_augmentation, shift_part)));
+    ck_assert(dataset->augmentation.shift == 1 && dataset->augmentation.shift_part == 0);
     ASSERT_OK(yoke_dataset_set_augmentation(
-        dataset, &(yoke_augmentation){.field = "mask", .shift = 2, .flip = true}));
+        dataset, &(yoke_augmentation){.field = "mask", .shift = 2, .flip = true, .shift_part = 1}));
     ck_assert_uint_eq(dataset->augmentation.field, 1);
+    ck_assert(dataset->augmentation.shift_part == 1);
     ASSERT_OK(yoke_dataset_set_augmentation(dataset, NULL));
     ck_assert(!dataset->augmentation.flip);
     yoke_dataset_destroy(dataset);

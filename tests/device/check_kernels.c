@@ -451,7 +451,7 @@ feed(const feed_case *c, const char *options, size_t local)
     pass_int(&run, 2);
     pass_int(&run, 0);
     if (c->moved) { /* a channel of ROWS by WIDTH pixels that stays where it is */
-        const int32_t numbers[] = {1, ROWS, WIDTH, ROWS, WIDTH, 0, 0, 0};
+        const int32_t numbers[] = {1, ROWS, WIDTH, ROWS, WIDTH, 0, 0, 0, 0};
 
         for (size_t i = 0; i < YKI_COUNT(numbers); i++)
             pass_int(&run, numbers[i]);

@@ -507,6 +507,16 @@ mutant 'budget of each core group' lib/train/trainer.c \
 mutant 'feed not waited for' lib/replica/staging.c \
     'size, (yki_wait){&sent, 1}, &s->busy);' 'size, YKI_NO_WAIT, &s->busy);' tests/gpu/check_budgets
 
+# ---- augmentation ----
+
+feed=tests/replica/check_loader
+mutant 'shifted by the number of the shift' clkernels/feed.cl \
+    '(int)(c3 >> 8) < shifted' '(int)(c1 >> 8) < shifted' $feed
+mutant 'all are shifted' clkernels/feed.cl \
+    '(int)(c3 >> 8) < shifted ? shift : 0;' 'shift;' $feed
+mutant 'a cut shifts all' lib/replica/match_fields.c \
+    'cut.shift_part = a->shift_part;' '' $feed
+
 # ---- timelines ----
 
 mutant 'clocks by the first round' lib/train/timeline_clocks.c \

@@ -85,14 +85,16 @@ expect(const yoke_dataset *dataset, int64_t sample, uint32_t epoch, bool trainin
     const struct yki_scaling *s = &dataset->scaling[0];
     const uint32_t key[2] = {SEED, 0x66656564u}, noise_key[2] = {SEED, 0x6E6F6973u};
     const uint32_t counter[4] = {UINT32_MAX, (uint32_t)sample, (uint32_t)(sample >> 32), epoch};
-    int x0 = (W - w) / 2, y0 = (H - h) / 2;
+    int x0 = (W - w) / 2, y0 = (H - h) / 2, shift = a->shift;
     bool flip = false;
     uint32_t word[4];
 
     yki_philox(key, counter, word);
+    if (a->shift_part > 0 && word[3] >> 8 >= (uint32_t)(a->shift_part * 0x1p24f))
+        shift = 0;
     if (training) {
-        x0 = (int)below(word[1], (uint32_t)(W - w + 2 * a->shift + 1)) - a->shift;
-        y0 = (int)below(word[2], (uint32_t)(H - h + 2 * a->shift + 1)) - a->shift;
+        x0 = (int)below(word[1], (uint32_t)(W - w + 2 * shift + 1)) - shift;
+        y0 = (int)below(word[2], (uint32_t)(H - h + 2 * shift + 1)) - shift;
         flip = a->flip && word[0] >> 31;
     }
     for (int c = 0, i = 0; c < C; c++)
@@ -281,6 +283,116 @@ START_TEST(cut)
     feed_with(&(yoke_augmentation){.crop = true}, H - 2, W - 1, true);
     feed_with(&(yoke_augmentation){.crop = true}, H - 2, W - 1, false);
     feed_with(&(yoke_augmentation){.crop = true, .shift = 1, .flip = true}, H - 1, W, true);
+}
+END_TEST
+
+/* The others are cropped, mirrored and made noisy as ever. */
+START_TEST(shifted_in_part)
+{
+    yoke_augmentation a = {.crop = true, .shift = 2, .flip = true, .noise = 0.25f};
+
+    a.shift_part = 0.4f;
+    feed_with(&a, H - 1, W - 2, true);
+    feed_with(&a, H - 1, W - 2, false);
+    a.shift_part = 1;
+    feed_with(&a, H, W, true);
+    a.shift_part = 1e-30f; /* of 23 samples none, but not "all" */
+    feed_with(&a, H, W, true);
+}
+END_TEST
+
+/* What a device makes of all samples in this epoch: (COUNT, C, H, W). */
+static void
+epoch_of(fed *f, uint32_t epoch, float *out)
+{
+    for (int64_t first = 0; first < COUNT; first += BATCH) {
+        int64_t indices[BATCH], n = YKI_MIN((int64_t)BATCH, COUNT - first);
+
+        for (int64_t i = 0; i < n; i++)
+            indices[i] = first + i;
+        ASSERT_OK(batch(f, indices, n, epoch));
+        ASSERT_OK(yki_queue_finish(f->queue));
+        ASSERT_OK(yki_buffer_get(f->inputs[0], 0, (uint64_t)n * PIXELS * 4, out + first * PIXELS));
+    }
+}
+
+/* A sample is as without a shift or as when all are shifted, and as many are shifted as asked,
+ * wherever to, mirrored or not. Does not know which word chooses. */
+START_TEST(as_many_are_shifted)
+{
+    enum { NONE, PART, ALL, WAYS };
+    static const float parts[] = {0.3f, 0.1f, 0.9f};
+    static float out[WAYS][COUNT][PIXELS];
+    const uint32_t epochs = devices.slow ? 2 : 60;
+
+    for (size_t k = 0; k < (devices.slow ? 1 : YKI_COUNT(parts)); k++) {
+        const yoke_augmentation ways[WAYS] = {
+            [NONE] = {.flip = true, .noise = 0.25f},
+            [PART] = {.flip = true, .noise = 0.25f, .shift = 2, .shift_part = parts[k]},
+            [ALL] = {.flip = true, .noise = 0.25f, .shift = 2},
+        };
+        /* [0] all samples; [1, 2] shifted to the left and not; [3, 4] up and not; [5, 6]
+         * mirrored and not. */
+        double seen[7] = {0}, shifted[7] = {0};
+        yoke_dataset *dataset[WAYS];
+        fed f[WAYS];
+
+        for (int way = 0; way < WAYS; way++) {
+            dataset[way] = data();
+            ASSERT_OK(yoke_dataset_set_augmentation(dataset[way], &ways[way]));
+            f[way] = open_feed(devices.device[0], dataset[way], H, W,
+                               &(yki_loader_options){.seed = SEED, .training = true});
+        }
+        for (uint32_t epoch = 0; epoch < epochs; epoch++) {
+            for (int way = 0; way < WAYS; way++)
+                epoch_of(&f[way], epoch, out[way][0]);
+            for (int i = 0; i < COUNT; i++) {
+                const uint32_t key[2] = {SEED, 0x66656564u};
+                const uint32_t counter[4] = {UINT32_MAX, (uint32_t)i, 0, epoch};
+                bool none = memcmp(out[PART][i], out[NONE][i], sizeof out[PART][i]) == 0;
+                bool all = memcmp(out[PART][i], out[ALL][i], sizeof out[PART][i]) == 0;
+                uint32_t word[4];
+
+                ck_assert_msg(none || all, "sample %d in epoch %u is neither", i, epoch);
+                if (none && all) /* the shift is by 0 */
+                    continue;
+                yki_philox(key, counter, word);
+                for (int j = 0; j < 7; j++)
+                    if (j == 0 || j == 1 + (int)(word[1] >> 31) || j == 3 + (int)(word[2] >> 31) ||
+                        j == 5 + (int)(word[0] >> 31)) {
+                        seen[j]++;
+                        shifted[j] += all;
+                    }
+            }
+        }
+        for (int j = 0; j < 7; j++)
+            ck_assert_msg(fabs(shifted[j] - seen[j] * (double)parts[k]) <
+                              4 * sqrt(seen[j] * (double)(parts[k] * (1 - parts[k]))),
+                          "%g of %g samples of kind %d are shifted; must be near the part %g",
+                          shifted[j], seen[j], j, (double)parts[k]);
+        for (int way = 0; way < WAYS; way++) {
+            close_feed(&f[way]);
+            yoke_dataset_destroy(dataset[way]);
+        }
+    }
+}
+END_TEST
+
+/* What a model sets of a dataset whose images are larger keeps what is set already. */
+START_TEST(what_a_cut_keeps)
+{
+    yoke_dataset *dataset = data();
+    yoke_graph *g = network(H - 1, W - 2);
+    const struct yki_augmentation *a = &dataset->augmentation;
+
+    ASSERT_OK(yoke_dataset_set_augmentation(
+        dataset,
+        &(yoke_augmentation){.flip = true, .shift = 2, .noise = 0.5f, .shift_part = 0.25f}));
+    ASSERT_OK(yki_dataset_cut(dataset, g));
+    ck_assert(a->crop && a->flip && a->shift == 2);
+    ck_assert(a->noise == 0.5f && a->shift_part == 0.25f);
+    yoke_graph_destroy(g);
+    yoke_dataset_destroy(dataset);
 }
 END_TEST
 
@@ -479,6 +591,9 @@ test_suite(void)
     tcase_add_test(c, scaled_columns);
     tcase_add_test(c, moved);
     tcase_add_test(c, cut);
+    tcase_add_test(c, shifted_in_part);
+    tcase_add_test(c, as_many_are_shifted);
+    tcase_add_test(c, what_a_cut_keeps);
     tcase_add_test(c, through_pinned_memory);
     tcase_add_test(c, what_stays);
     tcase_add_test(c, twins);

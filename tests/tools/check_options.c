@@ -93,15 +93,34 @@ END_TEST
 
 START_TEST(augmentations)
 {
+    static const struct {
+        const char *text, *why;
+    } refused[] = {
+        {"shift=0.5", "shift is 0.5; must be a whole number of at most 1000"},
+        {"turn", "there is no setting \"turn\"; must be flip, shift, part, noise or crop"},
+        {"shift=1,part=0", "part is 0; must be above 0 and at most 1"},
+        {"shift=1,part=1e-60", "part is 1e-60; must be above 0 and at most 1"},
+        {"shift=1,part=1.5", "part is 1.5; must be above 0 and at most 1"},
+        {"shift=1,part=-1", "part is \"-1\"; must be a number of at least 0"},
+        {"shift=1,part=nan", "part is \"nan\"; must be a number of at least 0"},
+        {"shift=1,part", "part is \"\"; must be a number of at least 0"},
+        {"part=0.3", "part is 0.3, but nothing is shifted; must be with shift=N"},
+        {"shift=0,flip,part=1", "part is 1, but nothing is shifted; must be with shift=N"},
+    };
     yoke_augmentation a;
     char why[160];
 
     ck_assert(yki_tool_parse_augmentation("flip,shift=2,crop,noise=0.5", &a, why));
     ck_assert(a.flip && a.crop && a.shift == 2 && a.noise == 0.5f);
-    ck_assert(!yki_tool_parse_augmentation("shift=0.5", &a, why));
-    ck_assert_str_eq(why, "shift is 0.5; must be a whole number of at most 1000");
-    ck_assert(!yki_tool_parse_augmentation("turn", &a, why));
-    ck_assert_str_eq(why, "there is no setting \"turn\"; must be flip, shift, noise or crop");
+    ck_assert(a.shift_part == 0);
+    ck_assert(yki_tool_parse_augmentation("shift=1,part=0.25", &a, why));
+    ck_assert(a.shift == 1 && a.shift_part == 0.25f);
+    ck_assert(yki_tool_parse_augmentation("part=1,shift=3", &a, why));
+    ck_assert(a.shift == 3 && a.shift_part == 1);
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        ck_assert(!yki_tool_parse_augmentation(refused[i].text, &a, why));
+        ck_assert_str_eq(why, refused[i].why);
+    }
 }
 END_TEST
 

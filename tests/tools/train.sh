@@ -23,7 +23,8 @@ says "$err" 'no model "lenat"'
 for bad in epochs=0 epochs=x batch=-1 batch=2000000 lr=0 lr=nan lr=0x1 seed=-1 seed=4294967296 \
     accumulate=0 ema=1 validation=1 validation=0 batch-norm=both \
     clip-norm=0 clip-value=x recompute=all core-groups=maybe level=fast schedule=slow schedule=cosine,x=1 \
-    schedule=step,period=-1 optimizer=lion optimizer=sgd,nesterov=1 augment=turn augment=shift=0.5; do
+    schedule=step,period=-1 optimizer=lion optimizer=sgd,nesterov=1 augment=turn augment=shift=0.5 \
+    augment=part=0.3 augment=shift=1,part=0; do
     expect 2 -- train --model=lenet --data="$digits" --"$bad"
     says "$err" "^yoke: train: --${bad%%=*}"
 done

@@ -397,6 +397,8 @@ START_TEST(datasets)
                     d, &(yoke_augmentation){.field = "nobody", .flip = true}));
     REFUSED("", yoke_dataset_set_augmentation(d, &(yoke_augmentation){.field = "x", .shift = -1}));
     REFUSED("", yoke_dataset_set_augmentation(d, &(yoke_augmentation){.field = "x", .noise = NAN}));
+    REFUSED("", yoke_dataset_set_augmentation(
+                    d, &(yoke_augmentation){.field = "x", .shift = 1, .shift_part = NAN}));
     REFUSED("", yoke_dataset_set_class_names(d, NULL, 3));
     HARMLESS(yoke_dataset_set_class_names(d, (const char *[]){"a", NULL}, 2));
     NOTHING(yoke_dataset_get_field(d, SIZE_MAX));

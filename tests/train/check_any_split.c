@@ -220,7 +220,8 @@ check_checkpoint(const char *dir, const char *hash)
 START_TEST(resumed_elsewhere)
 {
     static const yoke_fit_options whole = {.epochs = 3};
-    static const yoke_augmentation changes = {.flip = true, .shift = 1, .noise = 0.1f};
+    static const yoke_augmentation changes = {
+        .flip = true, .shift = 1, .noise = 0.1f, .shift_part = 0.5f};
     team_run run = {.net = TEAM_CONV, .any_split = true, .selector = root, .last = 0};
     const char *dir = scratch_path("resumed");
     char selector[160], expected[33], got[33];

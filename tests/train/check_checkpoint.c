@@ -103,7 +103,8 @@ make_data(bench *b)
         {.name = "image", .type = YOKE_U8, .shape = yoke_shape(1, SIDE, SIDE), .data = b->image},
         {.name = "label", .type = YOKE_I32, .shape = yoke_shape(), .data = b->label},
     };
-    const yoke_augmentation augmentation = {.flip = true, .shift = 1, .noise = 0.01f};
+    const yoke_augmentation augmentation = {
+        .flip = true, .shift = 1, .noise = 0.01f, .shift_part = 0.5f};
 
     for (int i = 0; i < SAMPLES; i++) {
         b->label[i] = i % CLASSES;
