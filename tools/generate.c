@@ -2,10 +2,11 @@
  *
  * generate.c - `yoke generate --model=FILE --prompt=TEXT`: a language model goes on writing.
  *
- * Each token is written as soon as it is there. The model's tokenizer makes tokens of texts; of a
- * model without one a token is a byte. With --tokens prompts and results are numbers. Several
- * prompts, one a line of a file, are continued side by side, and each is written when all have
- * ended.
+ * Each token is written as soon as it is there, apart from bytes that may begin the text of --stop.
+ * The model's tokenizer makes tokens of texts; of a model without one a token is a byte. With
+ * --tokens prompts and results are numbers. Several prompts, one a line of a file, are continued
+ * side by side, and each is written when all have ended. The generator goes on with a text that
+ * ended at --stop until then, and nobody looks at it.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -45,15 +46,20 @@ static const yki_tool_option options[] = {
      TOOL_REAL(request, top_p, 0, 1)},
     {"seed", 's', "N", "other numbers, other texts (default: 0)",
      TOOL_COUNT(request, seed, 0, UINT32_MAX)},
-    {"stop", 'e', "TEXT", "end before any of the tokens of this text", TOOL_TEXT(request, stop)},
+    {"stop", 'e', "TEXT", "end before this text; with --tokens, before any of these",
+     TOOL_TEXT(request, stop)},
     {"tokens", 0, NULL, "prompts, stops and results are numbers of tokens",
      TOOL_FLAG(request, tokens)},
     {0},
 };
 
+/* Of the bytes those from `held` on are not written yet, as a stop may begin there. */
 typedef struct text {
     int32_t *tokens;
     size_t count, prompt;
+    char *bytes;
+    size_t size, held, written;
+    bool ended;
 } text;
 
 typedef struct session {
@@ -137,27 +143,95 @@ encode(const session *s, const char *from, text *t)
     return status;
 }
 
-static void
-write_token(const session *s, const text *t, size_t index)
+/* ---- what is written ---- */
+
+static yoke_status
+add_bytes(text *t, const char *bytes, size_t size)
+{
+    char *more = realloc(t->bytes, t->size + size + 1);
+
+    if (!more)
+        return yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for a text");
+    memcpy(more + t->size, bytes, size);
+    t->bytes = more;
+    t->size += size;
+    return YOKE_OK;
+}
+
+static yoke_status
+spell_token(const session *s, text *t, int32_t token)
 {
     const char *bytes;
-    size_t length = 0;
+    char number[16];
+    size_t size = 0;
 
-    if (s->wanted->tokens)
-        printf("%s%d", index ? " " : "", t->tokens[index]);
-    else if (!s->tokenizer)
-        putchar(t->tokens[index]);
-    else {
-        bytes = yoke_tokenizer_get_text(s->tokenizer, t->tokens[index], &length);
-        fwrite(bytes ? bytes : "", 1, length, stdout);
+    if (s->wanted->tokens) {
+        snprintf(number, sizeof number, "%s%d", t->size ? " " : "", token);
+        return add_bytes(t, number, strlen(number));
+    }
+    if (!s->tokenizer) {
+        number[0] = (char)token;
+        return add_bytes(t, number, 1);
+    }
+    bytes = yoke_tokenizer_get_text(s->tokenizer, token, &size);
+    return bytes ? add_bytes(t, bytes, size) : YOKE_OK;
+}
+
+/* The prompt's bytes begin no stop. */
+static yoke_status
+spell_prompt(const session *s, text *t)
+{
+    yoke_status status = YOKE_OK;
+
+    for (size_t i = 0; i < t->prompt && !status; i++)
+        status = spell_token(s, t, t->tokens[i]);
+    t->held = t->size;
+    return status;
+}
+
+/* Moves `held` to the first byte from which on all agrees with the stop, and ends the text there if
+ * it is all of the stop. No later byte can begin it then, as less follows. */
+static void
+find_stop(const session *s, text *t)
+{
+    const char *stop = s->wanted->tokens || !s->wanted->stop ? "" : s->wanted->stop;
+    const size_t length = strlen(stop);
+
+    if (length == 0) {
+        t->held = t->size;
+        return;
+    }
+    for (; t->held < t->size; t->held++) {
+        const size_t rest = t->size - t->held;
+
+        if (memcmp(t->bytes + t->held, stop, rest < length ? rest : length) != 0)
+            continue;
+        if (rest >= length) {
+            t->size = t->held;
+            t->ended = true;
+        }
+        return;
     }
 }
 
-static void
-write_text(const session *s, const text *t, size_t end)
+static yoke_status
+take_token(const session *s, text *t, int32_t token)
 {
-    for (size_t i = 0; i < end; i++)
-        write_token(s, t, i);
+    yoke_status status = add_token(t, token);
+
+    if (!status)
+        status = spell_token(s, t, token);
+    if (!status)
+        find_stop(s, t);
+    return status;
+}
+
+static void
+write_until(text *t, size_t end)
+{
+    if (t->written < end)
+        fwrite(t->bytes + t->written, 1, end - t->written, stdout);
+    t->written = end;
 }
 
 /* ---- prompts ---- */
@@ -196,7 +270,7 @@ static yoke_status
 take_prompts(session *s)
 {
     const request *w = s->wanted;
-    yoke_status status = w->stop ? encode(s, w->stop, &s->stops) : YOKE_OK;
+    yoke_status status = w->tokens && w->stop ? read_numbers(w->stop, &s->stops) : YOKE_OK;
 
     if (status)
         return status;
@@ -254,34 +328,55 @@ start(session *s)
     return yoke_generator_start(s->generator, prompts, s->count, &sampling);
 }
 
+/* Takes the next token of each text, and counts those that go on. */
+static yoke_status
+write_next(session *s, size_t *going)
+{
+    int32_t tokens[MOST_PROMPTS];
+    size_t running;
+    yoke_status status = yoke_generator_next(s->generator, tokens, &running);
+
+    *going = 0;
+    for (size_t i = 0; !status && i < s->count; i++) {
+        text *t = &s->texts[i];
+
+        t->ended = t->ended || tokens[i] < 0;
+        if (!t->ended)
+            status = take_token(s, t, tokens[i]);
+        *going += !t->ended;
+    }
+    if (!status && s->count == 1) {
+        write_until(&s->texts[0], s->texts[0].held);
+        fflush(stdout);
+    }
+    if (!status && !running)
+        *going = 0;
+    return status;
+}
+
 static yoke_status
 write_all(session *s)
 {
-    int32_t tokens[MOST_PROMPTS];
-    size_t running = s->count;
+    size_t going = s->count;
     yoke_status status = start(s);
 
+    for (size_t i = 0; !status && i < s->count; i++)
+        status = spell_prompt(s, &s->texts[i]);
     if (!status && s->count == 1)
-        write_text(s, &s->texts[0], s->texts[0].count);
+        write_until(&s->texts[0], s->texts[0].held);
     fflush(stdout);
     s->seconds = now();
-    while (!status && running) {
-        status = yoke_generator_next(s->generator, tokens, &running);
-        for (size_t i = 0; !status && i < s->count; i++)
-            if (tokens[i] >= 0)
-                status = add_token(&s->texts[i], tokens[i]);
-        if (!status && s->count == 1 && tokens[0] >= 0) {
-            write_token(s, &s->texts[0], s->texts[0].count - 1);
-            fflush(stdout);
-        }
-    }
+    while (!status && going)
+        status = write_next(s, &going);
     s->seconds = now() - s->seconds;
-    for (size_t i = 0; !status && s->count > 1 && i < s->count; i++) {
-        write_text(s, &s->texts[i], s->texts[i].count);
+    for (size_t i = 0; i < s->count; i++) {
+        text *t = &s->texts[i];
+
+        if (status && t->written == 0)
+            continue;
+        write_until(t, t->size);
         putchar('\n');
     }
-    if (s->count == 1)
-        putchar('\n');
     return status;
 }
 
@@ -349,8 +444,10 @@ run(const yki_tool_command *self, int argc, char **argv)
         status = yki_tool_fail(self, failed);
     else if (s.seconds > 0)
         yki_tool_note(self, "%zu tokens, %.3g a second", written, (double)written / s.seconds);
-    for (size_t i = 0; i < s.count; i++)
+    for (size_t i = 0; i < s.count; i++) {
         free(s.texts[i].tokens);
+        free(s.texts[i].bytes);
+    }
     free(s.stops.tokens);
     yoke_generator_destroy(s.generator);
     yoke_context_destroy(s.context);

@@ -11,33 +11,76 @@
 #include "support/scratch.h"
 #include "support/support.h"
 
-enum { PATH = 512 };
+enum { PATH = 512, CONTEXT = 128, LETTERS = 262, LINES = 3 };
 
-/* Saves a model of `letters` tokens, whose context is 32. Its weights are wide, so that its
- * logits are far apart. */
+/* Saves a model of `letters` tokens. With biases its logits are these; without, its weights are
+ * wide, so that its logits are far apart. */
 static const char *
-save_model(int letters)
+save_model_of(int letters, const float *biases, const yoke_tokenizer *tokenizer)
 {
     static char path[PATH + 64];
     const yoke_attention_options causal = {.heads = 2, .causal = true};
-    const yoke_initializer wide = {YOKE_INIT_NORMAL, 0, 0.5f, 0};
+    const yoke_initializer wide = {YOKE_INIT_NORMAL, 0, 0.5f, 0}, none = {YOKE_INIT_ZEROS, 0, 0, 0};
     yoke_model *model;
     yoke_graph *g;
     yoke_node *x;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "tokens", YOKE_I32, yoke_shape(32));
+    x = yoke_input(g, "tokens", YOKE_I32, yoke_shape(CONTEXT));
     x = yoke_embedding(g, x,
                        &(yoke_embedding_options){.rows = letters, .width = 8, .weight_init = wide});
     x = yoke_attention(g, yoke_dense(g, x, &(yoke_dense_options){.units = 24, .weight_init = wide}),
                        NULL, &causal);
-    x = yoke_dense(g, x, &(yoke_dense_options){.units = letters, .weight_init = wide});
+    x = yoke_dense(g, x,
+                   &(yoke_dense_options){
+                       .units = letters, .name = "head", .weight_init = biases ? none : wide});
     yoke_graph_set_output(g, "logits", x);
-    ASSERT_OK(yoke_model_create(g, &(yoke_model_options){.seed = 3}, &model));
+    ASSERT_OK(
+        yoke_model_create(g, &(yoke_model_options){.seed = 3, .tokenizer = tokenizer}, &model));
+    if (biases)
+        ASSERT_OK(yoke_model_write(model, "head.bias", biases, letters));
     snprintf(path, sizeof path, "--model=%s", scratch_path("model"));
     ASSERT_OK(yoke_model_save(model, path + strlen("--model=")));
     yoke_model_destroy(model);
     yoke_graph_destroy(g);
+    return path;
+}
+
+static const char *
+save_model(int letters)
+{
+    return save_model_of(letters, NULL, NULL);
+}
+
+/* Saves a model that writes tokens of "a" and "b" alone, each as probable as the others, whatever
+ * was before. Some of them are longer than a letter. */
+static const char *
+save_writer(void)
+{
+    static const char text[] = "aab aab aab aab abb abb abb ba ba\n";
+    float biases[LETTERS];
+    int longer = 0, tokens;
+    const char *path;
+    yoke_tokenizer *tokenizer;
+
+    scratch_write(scratch_path("text"), text, strlen(text));
+    ASSERT_OK(yoke_tokenizer_train(
+        scratch_path("text"),
+        &(yoke_tokenizer_options){.kind = YOKE_TOKENIZER_BPE, .vocabulary = LETTERS}, &tokenizer));
+    tokens = (int)yoke_tokenizer_vocabulary(tokenizer);
+    ck_assert_int_le(tokens, LETTERS);
+    for (int i = 0; i < tokens; i++) {
+        size_t length, letters = 0;
+        const char *token = yoke_tokenizer_get_text(tokenizer, i, &length);
+
+        while (letters < length && (token[letters] == 'a' || token[letters] == 'b'))
+            letters++;
+        biases[i] = letters == length ? 0.f : -100.f;
+        longer += letters == length && length > 1;
+    }
+    ck_assert_int_ge(longer, 2);
+    path = save_model_of(tokens, biases, tokenizer);
+    yoke_tokenizer_destroy(tokenizer);
     return path;
 }
 
@@ -110,6 +153,103 @@ START_TEST(lines_of_a_file_are_continued)
 }
 END_TEST
 
+/* Ends the line before the stop, which may begin at the letter `from` or after it. Returns how many
+ * letters it has then. */
+static size_t
+end_before(char *line, size_t from, const char *stop)
+{
+    char *at = strstr(line + from, stop);
+
+    if (at)
+        strcpy(at, "\n");
+    return strlen(line) - 1;
+}
+
+/* Of "aaab" the first letter is written, and at the end what did not become a stop. */
+START_TEST(text_ends_before_a_stop)
+{
+    static const char *const stops[] = {"--stop=aab", "--stop=abbab", "--stop=aaac"};
+    const char *stop = stops[_i] + strlen("--stop="), *model = save_writer();
+    char *whole, *part;
+    size_t letters, end;
+
+    if (!command_usable())
+        TEST_SKIP("PoCL is not installed");
+    whole = GENERATE(0, model, "--prompt=aab", "--length=40", "--temperature=1", "--seed=11");
+    part = GENERATE(0, model, "--prompt=aab", "--length=40", "--temperature=1", "--seed=11",
+                    stops[_i]);
+    letters = strlen(whole) - 1;
+    if (_i == 0)
+        ck_assert_msg(strstr(whole + 3, "aab") == strstr(whole + 3, "aaab") + 1, "%s", whole);
+    if (_i == 2)
+        ck_assert_str_eq(whole + letters - 3, "aaa\n");
+    end = end_before(whole, strlen("aab"), stop);
+    ck_assert_str_eq(part, whole);
+    ck_assert(end > strlen("aab") && (end < letters) == (_i < 2));
+    free(whole);
+    free(part);
+}
+END_TEST
+
+/* Each line of a file ends before its own stop; the others go on. */
+START_TEST(lines_end_before_a_stop)
+{
+    static const char *const prompts[LINES] = {"ab", "abba", "b"};
+    const char *model = save_writer();
+    char file[PATH + 64], *whole, *part, *expected, *line;
+    FILE *stream = fopen(scratch_path("prompts"), "w");
+    size_t ends[LINES];
+
+    if (!command_usable())
+        TEST_SKIP("PoCL is not installed");
+    ck_assert_ptr_nonnull(stream);
+    for (size_t i = 0; i < LINES; i++)
+        fprintf(stream, "%s\n", prompts[i]);
+    fclose(stream);
+    snprintf(file, sizeof file, "--prompts=%s", scratch_path("prompts"));
+    whole = GENERATE(0, model, file, "--length=40", "--temperature=1");
+    part = GENERATE(0, model, file, "--length=40", "--temperature=1", "--stop=abba");
+    expected = calloc(strlen(whole) + 1, 1);
+    ck_assert_ptr_nonnull(expected);
+    line = whole;
+    for (size_t i = 0; i < LINES; i++) {
+        const size_t size = (size_t)(strchr(line, '\n') + 1 - line);
+        char *copy = strncat(expected, line, size) + strlen(expected) - size;
+
+        ends[i] = end_before(copy, strlen(prompts[i]), "abba");
+        line += size;
+    }
+    ck_assert_str_eq(part, expected);
+    ck_assert(ends[0] != ends[1] && ends[1] != ends[2]);
+    free(whole);
+    free(part);
+    free(expected);
+}
+END_TEST
+
+/* With --tokens any of several ends the text. */
+START_TEST(tokens_end_before_a_stop)
+{
+    const char *model = save_model(256);
+    char stop[64], *whole, *part, *at;
+    int token;
+
+    if (!command_usable())
+        TEST_SKIP("PoCL is not installed");
+    whole = GENERATE(0, model, "--prompt=98 111", "--tokens", "--length=9", "--temperature=1");
+    ck_assert_int_eq(sscanf(whole, "%*d %*d %*d %*d %d", &token), 1);
+    snprintf(stop, sizeof stop, " %d ", token);
+    at = strstr(whole + strlen("98 111"), stop);
+    ck_assert_ptr_nonnull(at);
+    strcpy(at, "\n");
+    snprintf(stop, sizeof stop, "--stop=%d %d", 256, token);
+    part = GENERATE(0, model, "--prompt=98 111", "--tokens", "--length=9", "--temperature=1", stop);
+    ck_assert_str_eq(part, whole);
+    free(whole);
+    free(part);
+}
+END_TEST
+
 static void
 expect_error(int status, const char *sentence, const char *const *options)
 {
@@ -134,7 +274,7 @@ START_TEST(what_is_wrong_is_said)
     EXPECT_ERROR(1, "\"x 2\" is no number of a token", model, "--tokens", "--prompt=1 x 2");
     EXPECT_ERROR(1, "token 1 of prompt 0 is 300; must be between 0 and 299", model, "--tokens",
                  "--prompt=1 300");
-    EXPECT_ERROR(1, "prompt 0 has 0 tokens; must have between 1 and 31", model, "--tokens",
+    EXPECT_ERROR(1, "prompt 0 has 0 tokens; must have between 1 and 127", model, "--tokens",
                  "--prompt=");
     EXPECT_ERROR(1, "nowhere", model, "--prompts=nowhere");
 }
@@ -149,6 +289,9 @@ test_suite(void)
     tcase_add_checked_fixture(tcase, scratch_set_up, scratch_tear_down);
     tcase_add_test(tcase, texts_are_continued);
     tcase_add_test(tcase, lines_of_a_file_are_continued);
+    tcase_add_loop_test(tcase, text_ends_before_a_stop, 0, 3);
+    tcase_add_test(tcase, lines_end_before_a_stop);
+    tcase_add_test(tcase, tokens_end_before_a_stop);
     tcase_add_test(tcase, what_is_wrong_is_said);
     return suite;
 }
