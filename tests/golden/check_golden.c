@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * check_golden.c - whole small networks against PyTorch: from the same parameters,
- * 10 steps on the same data end in the same losses and parameters. golden.py made
- * the files.
+ * 10 steps on the same data end in the same losses and parameters; those of yoke_zoo
+ * too. golden.py made the files.
  *
  * Tolerance: 1e-4 of the largest value of each tensor, with `strict` and with
  * Winograd alike. Networks with relu are compared with `strict` only, on data that
@@ -210,7 +210,7 @@ build_sequence(yoke_graph *g)
         g, yoke_mean_squared_error(g, y, yoke_target(g, "t", YOKE_F32, yoke_shape(6, 3)), NULL));
 }
 
-enum { WIDTH = 16, HEADS = 4, SHARED = 2, TOKENS = 19, LENGTH = 7 };
+enum { WIDTH = 16, HEADS = 4, SHARED = 2, INNER = 24, TOKENS = 19, LENGTH = 7 };
 
 /* The name of a part of a layer; two at a time. */
 static const char *
@@ -297,11 +297,63 @@ build_llama(yoke_graph *g)
                  part("layers.%d.qkv", i));
         y = yoke_attention(g, yoke_rope(g, y, NULL, &rope), NULL, &causal);
         x = yoke_add(g, x, rows(g, y, WIDTH, true, part("layers.%d.out", i)));
-        y = rows(g, rms_norm(g, x, part("layers.%d.norm2", i)), 2 * 24, true,
+        y = rows(g, rms_norm(g, x, part("layers.%d.norm2", i)), 2 * INNER, true,
                  part("layers.%d.gate_up", i));
         x = yoke_add(g, x, rows(g, yoke_swiglu(g, y), WIDTH, true, part("layers.%d.down", i)));
     }
     guess_tokens(g, rows(g, rms_norm(g, x, "norm"), TOKENS, true, "head"));
+}
+
+/* ---- the built-in models, which are the same networks ---- */
+
+static yoke_graph *
+make_zoo(const char *name)
+{
+    const bool llama = strcmp(name, "llama") == 0;
+    const yoke_zoo_options sizes = {.input = yoke_shape(LENGTH),
+                                    .layers = 2,
+                                    .heads = HEADS,
+                                    .width = WIDTH,
+                                    .context = LENGTH,
+                                    .vocabulary = TOKENS,
+                                    .shared = llama ? SHARED : 0,
+                                    .inner = llama ? INNER : 0,
+                                    .input_name = "x",
+                                    .target_name = "t"};
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_zoo(name, &sizes, &g));
+    return g;
+}
+
+/* Returns what a model calls a parameter of the file: the built-in gpt as the file. */
+static const char *
+parameter(bool zoo, const char *name)
+{
+    static const char *const parts[][2] = {
+        {"norm1", "input_layernorm"}, {"qkv", "self_attn.qkv_proj"},
+        {"out", "self_attn.o_proj"},  {"norm2", "post_attention_layernorm"},
+        {"down", "mlp.down_proj"},    {"gate_up", "mlp.gate_up_proj"},
+    };
+    static char result[96];
+    char word[32];
+    int layer;
+
+    if (!zoo)
+        return name;
+    if (strcmp(name, "embed.weight") == 0)
+        return "model.embed_tokens.weight";
+    if (strcmp(name, "norm.weight") == 0)
+        return "model.norm.weight";
+    if (strcmp(name, "head.weight") == 0)
+        return "lm_head.weight";
+    if (sscanf(name, "layers.%d.%31[^.].weight", &layer, word) == 2)
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+            if (strcmp(word, parts[i][0]) == 0) {
+                snprintf(result, sizeof result, "model.layers.%d.%s.weight", layer, parts[i][1]);
+                return result;
+            }
+    return name;
 }
 
 /* ---- training ---- */
@@ -348,6 +400,7 @@ train(const golden *file, yoke_replica *replica, float *losses)
     }
 }
 
+/* Without `build` the network is that of yoke_zoo. */
 static void
 check_on(yoke_device *device, const char *name, void (*build)(yoke_graph *), bool strict,
          yoke_plan_level level)
@@ -361,9 +414,12 @@ check_on(yoke_device *device, const char *name, void (*build)(yoke_graph *), boo
     static golden file;
 
     load(name, &file);
-    ASSERT_OK(yoke_graph_create(&graph));
-    build(graph);
-    ASSERT_OK(yoke_graph_status(graph));
+    if (build) {
+        ASSERT_OK(yoke_graph_create(&graph));
+        build(graph);
+        ASSERT_OK(yoke_graph_status(graph));
+    } else
+        graph = make_zoo(name);
     o.optimizer = language ? yoke_adamw(2e-3f, 0.01f) : yoke_sgd(0.05f, 0.9f);
     if (language)
         o.optimizer.epsilon = 1e-5f;
@@ -372,8 +428,8 @@ check_on(yoke_device *device, const char *name, void (*build)(yoke_graph *), boo
     ASSERT_OK(yoke_replica_create(device, graph, &o, &replica));
     for (size_t i = 0; i < file.count; i++)
         if (strncmp(file.entries[i].name, "before:", 7) == 0)
-            ASSERT_OK(yoke_replica_write(replica, file.entries[i].name + 7, file.entries[i].values,
-                                         file.entries[i].count));
+            ASSERT_OK(yoke_replica_write(replica, parameter(!build, file.entries[i].name + 7),
+                                         file.entries[i].values, file.entries[i].count));
     train(&file, replica, losses);
     compare(name, losses, find(&file, "losses"), tolerance);
     for (size_t i = 0; i < file.count; i++) {
@@ -382,14 +438,15 @@ check_on(yoke_device *device, const char *name, void (*build)(yoke_graph *), boo
         if (strncmp(e->name, "after:", 6) != 0)
             continue;
         values = malloc(e->count * sizeof *values);
-        ASSERT_OK(yoke_replica_read(replica, e->name + 6, values, e->count));
+        ASSERT_OK(yoke_replica_read(replica, parameter(!build, e->name + 6), values, e->count));
         compare(name, values, e, tolerance);
         free(values);
     }
     /* With running statistics, on the last batch. */
     ASSERT_OK(yoke_replica_evaluate(replica, BATCH));
     values = malloc(find(&file, "evaluated")->count * sizeof *values);
-    ASSERT_OK(yoke_replica_read_output(replica, "y", values, find(&file, "evaluated")->count));
+    ASSERT_OK(yoke_replica_read_output(replica, build ? "y" : "logits", values,
+                                       find(&file, "evaluated")->count));
     compare(name, values, find(&file, "evaluated"), tolerance);
     free(values);
     yoke_replica_destroy(replica);
@@ -438,6 +495,12 @@ START_TEST(golden_llama)
 }
 END_TEST
 
+START_TEST(golden_zoo)
+{
+    check_everywhere(_i ? "llama" : "gpt", NULL, 0, true);
+}
+END_TEST
+
 START_TEST(golden_residual)
 {
     check_everywhere("residual", build_residual, _i, false);
@@ -469,5 +532,6 @@ test_suite(void)
     tcase_add_loop_test(tcase, golden_sequence, 0, 2);
     tcase_add_loop_test(tcase, golden_gpt, 0, 2);
     tcase_add_loop_test(tcase, golden_llama, 0, 2);
+    tcase_add_loop_test(tcase, golden_zoo, 0, 2);
     return suite;
 }
