@@ -50,6 +50,7 @@ says "$err" 'perplexity .* tokens/s'
 expect 0 -- eval --devices=cpu:0 --data="$work/rhyme.txt" "$work/rhyme.safetensors"
 says "$out" '^perplexity '
 says "$out" '^bits a byte '
+says "$out" '^tokens/s [1-9][0-9]*$'
 lacks "$out" '^calibration|^R2'
 # Each token counts once, also in a last window that is short: the loss of 16 + 5 of them is that of
 # the 16 and that of the 5.
@@ -69,6 +70,10 @@ measure 17 5
 second=$loss
 measure 1 21
 json samples 2
+# 21 tokens in the time of 2 samples.
+awk -v tokens="$("$pick" tokens_per_second <"$out")" -v samples="$("$pick" samples_per_second <"$out")" \
+    'BEGIN { d = tokens * 2 / 21 / samples - 1; exit !(samples > 0 && d < 1e-9 && d > -1e-9) }' ||
+    fail "the rate of tokens is not that of samples"
 awk -v all="$loss" -v a="$first" -v b="$second" \
     'BEGIN { d = 21 * all - 16 * a - 5 * b; exit !(a != b && d < 1e-3 && d > -1e-3) }' ||
     fail "the losses are $loss, $first and $second"
