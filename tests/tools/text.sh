@@ -120,46 +120,56 @@ says "$err" 'must have at least 17'
 expect 1 -- train --model=lenet --data="$YOKE_SRCDIR/examples/data" --tokenizer=bytes
 says "$err" 'not for text'
 
-# Begun on unequal devices and stopped in the middle of an epoch, gone on with there and in two
-# processes, a training is that of one device: its weights have the same bits.
-set -- train --model=gpt --layers=1 --heads=1 --width=16 --context=16 --level=estimate \
-    --core-groups=never --batch=8 --granule=1 --schedule=constant --lr=0.01 --data="$work/rhyme.txt" \
-    --tokenizer=characters --dropout=0.1 --reproducible=any-split --epochs=2 --json
-unequal="--devices=cpu:0/1+3 --shares=5,2"
-# same: the last line of standard output tells the weights and the steps of one device
+. "$YOKE_SRCDIR/tests/support/launcher.sh"
+# What the last line of standard output tells: the steps and the weights.
+told() {
+    sed -n 's/.*"steps": *\([0-9]*\).*"weights": *"\([0-9a-f]*\)".*/\1 \2/p' "$out"
+}
+# same: they are those of one device
 same() {
     checks=$((checks + 1))
-    [ "$(sed -n 's/.*"steps": *\([0-9]*\).*"weights": *"\([0-9a-f]*\)".*/\1 \2/p' "$out")" = "$one" ] ||
-        fail "other steps and weights than $one"
+    [ "$(told)" = "$one" ] || fail "other steps and weights than $one"
 }
-expect 0 -- "$@" --devices=cpu:0
-one=$(sed -n 's/.*"steps": *\([0-9]*\).*"weights": *"\([0-9a-f]*\)".*/\1 \2/p' "$out")
-middle=$((${one% *} / 4))
-[ "$middle" -gt 0 ] && [ ${#one} -gt 32 ] || fail "$one: too few steps, or no weights"
-# shellcheck disable=SC2086 # words
-expect 0 POCL_MAX_PTHREAD_COUNT=4 -- "$@" $unequal --every="$middle" --keep=9 --checkpoint="$work/begun"
-same
-for saved in "$work"/begun/checkpoint-*; do
-    case $saved in *"$(printf %012d "$middle").safetensors") ;; *) rm "$saved" ;; esac
-done
-expect 0 -- info "$work/begun"
-says "$out" '^weights  *[0-9a-f]{32}$'
-lacks "$out" "${one#* }"
-cp -r "$work/begun" "$work/halves"
-# shellcheck disable=SC2086 # words
-expect 0 POCL_MAX_PTHREAD_COUNT=4 -- "$@" $unequal --resume --checkpoint="$work/begun"
-same
-. "$YOKE_SRCDIR/tests/support/launcher.sh"
-if [ -n "${MPIRUN:-}" ]; then
-    what="mpirun"
-    checks=$((checks + 1))
-    # Open MPI and its libraries leak.
-    ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 \
-        "$MPIRUN" -n 2 "$yoke" "$@" --devices=cpu:0 --shares=1,3 --resume \
-        --checkpoint="$work/halves" >"$out" 2>"$err" </dev/null || fail "exit status $?"
+
+# divided --model=NAME OPTION...: begun on unequal devices and stopped in the middle of an epoch, gone on
+# with there and in two processes, a training is that of one device: its weights have the same bits.
+divided() {
+    begun=$work/${1#*=}.begun halves=$work/${1#*=}.halves
+    set -- train --layers=1 --width=16 --context=16 --level=estimate --core-groups=never --batch=8 \
+        --granule=1 --schedule=constant --lr=0.01 --data="$work/rhyme.txt" --tokenizer=characters \
+        --dropout=0.1 --reproducible=any-split --epochs=2 --json "$@"
+    unequal="--devices=cpu:0/1+3 --shares=5,2"
+    expect 0 -- "$@" --devices=cpu:0
+    one=$(told)
+    middle=$((${one% *} / 4))
+    { [ "$middle" -gt 0 ] && [ ${#one} -gt 32 ]; } || fail "$one: too few steps, or no weights"
+    # shellcheck disable=SC2086 # words
+    expect 0 POCL_MAX_PTHREAD_COUNT=4 -- "$@" $unequal --every="$middle" --keep=9 --checkpoint="$begun"
     same
-else
-    skip "this build has no MPI"
-fi
+    for saved in "$begun"/checkpoint-*; do
+        case $saved in *"$(printf %012d "$middle").safetensors") ;; *) rm "$saved" ;; esac
+    done
+    expect 0 -- info "$begun"
+    says "$out" '^weights  *[0-9a-f]{32}$'
+    lacks "$out" "${one#* }"
+    cp -r "$begun" "$halves"
+    # shellcheck disable=SC2086 # words
+    expect 0 POCL_MAX_PTHREAD_COUNT=4 -- "$@" $unequal --resume --checkpoint="$begun"
+    same
+    if [ -n "${MPIRUN:-}" ]; then
+        what="mpirun $*"
+        checks=$((checks + 1))
+        # Open MPI and its libraries leak.
+        ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 \
+            "$MPIRUN" -n 2 "$yoke" "$@" --devices=cpu:0 --shares=1,3 --resume \
+            --checkpoint="$halves" >"$out" 2>"$err" </dev/null || fail "exit status $?"
+        same
+    else
+        skip "this build has no MPI"
+    fi
+}
+divided --model=gpt --heads=1
+# Heads that share keys.
+[ "${YOKE_TEST_QUICK:-0}" = 1 ] || divided --model=llama --heads=2 --shared=1 --inner=24
 
 finish
