@@ -15,21 +15,21 @@
 enum { LEAST_BATCH = 8, MOST_EPOCHS = 200, SHIFT_PART = 8, LINE = 256, AUGMENT = 64 };
 
 const yki_tool_recipe yki_tool_recipes[] = {
-    {"tiny", "sgd,decay=1e-4", 0.03, "one-cycle", 64, 256, 7200, 10, false, 0.7, 0, NULL},
-    {"mlp", "sgd,decay=2e-4,nesterov", 0.06, "one-cycle", 128, 256, 7200, 10, false, 0.1, 0, "0.3"},
-    {"simplecnn", "sgd,decay=3e-3", 0.05, "one-cycle", 64, 256, 1800, 10, true, 0, 0, NULL},
-    {"lenet", "sgd,decay=1e-3", 0.05, "one-cycle", 128, 256, 3600, 10, true, 0, 0, NULL},
-    {"resnet18", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0, 0, NULL},
-    {"resnet34", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0, 0, NULL},
-    {"resnet50", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0, 0, NULL},
-    {"mobilenet", "adam", 3e-3, "one-cycle", 64, 128, 2700, 10, true, 0, 0, NULL},
-    {"unet", "adam", 1e-3, "one-cycle", 16, 16, 900, 10, false, 0, 0, NULL},
-    {"autoencoder", "adam", 2e-3, "one-cycle", 64, 128, 1800, 10, false, 0, 0, NULL},
-    {"table", "adam", 3e-3, "one-cycle", 64, 256, 2000, 10, false, 0, 0, NULL},
-    {"file", "adam", 1e-3, "one-cycle", 64, 128, 2000, 10, false, 0, 0, NULL},
-    {"text", "adamw,decay=0.1,beta2=0.99", 1e-3, "cosine,warmup=0.1,final=0.1", 64, 32, 2000, 1,
-     false, 0, 1, NULL},
-    {NULL, NULL, 0, NULL, 0, 0, 0, 0, false, 0, 0, NULL},
+    {"tiny", "sgd,decay=1e-4", 0.03, "one-cycle", 64, 256, 7200, 10, 0, 0.7, 0, NULL},
+    {"mlp", "sgd,decay=2e-4,nesterov", 0.06, "one-cycle", 128, 256, 7200, 10, 0.3, 0.1, 0, "0.3"},
+    {"simplecnn", "sgd,decay=3e-3", 0.05, "one-cycle", 64, 256, 1800, 10, 1, 0, 0, NULL},
+    {"lenet", "sgd,decay=1e-3", 0.05, "one-cycle", 128, 256, 3600, 10, 1, 0, 0, NULL},
+    {"resnet18", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, 1, 0, 0, NULL},
+    {"resnet34", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, 1, 0, 0, NULL},
+    {"resnet50", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, 1, 0, 0, NULL},
+    {"mobilenet", "adam", 3e-3, "one-cycle", 64, 128, 2700, 10, 1, 0, 0, NULL},
+    {"unet", "adam", 1e-3, "one-cycle", 16, 16, 900, 10, 0, 0, 0, NULL},
+    {"autoencoder", "adam", 2e-3, "one-cycle", 64, 128, 1800, 10, 0, 0, 0, NULL},
+    {"table", "adam", 3e-3, "one-cycle", 64, 256, 2000, 10, 0, 0, 0, NULL},
+    {"file", "adam", 1e-3, "one-cycle", 64, 128, 2000, 10, 0, 0, 0, NULL},
+    {"text", "adamw,decay=0.1,beta2=0.99", 1e-3, "cosine,warmup=0.1,final=0.1", 64, 32, 2000, 1, 0,
+     0, 1, NULL},
+    {NULL, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL},
 };
 
 /* A shifted or noisy image keeps its class, but not a value that belongs to it. */
@@ -92,8 +92,10 @@ write_augmentation(const yki_tool_recipe *r, const yki_tool_source *source, char
     int shift = (int)((size[1] < size[2] ? size[1] : size[2]) / SHIFT_PART);
 
     text[0] = '\0';
-    if (r->shift && shift > 0)
+    if (r->shift > 0 && shift > 0)
         add(text, AUGMENT, ',', "shift=%d", shift);
+    if (r->shift > 0 && shift > 0 && r->shift < 1)
+        add(text, AUGMENT, ',', "part=%g", r->shift);
     if (r->noise > 0)
         add(text, AUGMENT, ',', "noise=%g", r->noise);
 }

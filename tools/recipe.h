@@ -15,9 +15,9 @@ typedef struct yki_tool_recipe {
     const char *schedule;  /* as --schedule takes it */
     int64_t part, batch;   /* the batch: the power of 2 up to samples / part, from 8 to `batch` */
     int64_t steps, epochs; /* least numbers of them */
-    bool shift;            /* images are shifted by up to an eighth of their shorter side */
-    double noise;          /* images get noise of this deviation; 0: none */
-    double clip;           /* the largest norm of all gradients; 0: none */
+    double shift; /* this part of the images is shifted by up to an eighth of their shorter side */
+    double noise; /* images get noise of this deviation; 0: none */
+    double clip;  /* the largest norm of all gradients; 0: none */
     const char *smoothing; /* of labels, as --label-smoothing takes it; NULL: none */
 } yki_tool_recipe;
 

@@ -32,8 +32,8 @@ what='the table of recipes'
 # A row of the program may take two lines.
 tr '\n' ' ' <"$YOKE_SRCDIR/tools/recipe.c" | sed 's/}, */},\
 /g' |
-    sed -n 's/^.*{"\([a-z0-9]*\)", "\([^"]*\)", \([0-9.e-]*\), "[^"]*", \([0-9]*\), \([0-9]*\), \([0-9]*\), [0-9]*, *\([a-z]*\), \([0-9.]*\), [0-9]*, ["0-9.NUL]*},/\1 \2 \3 \4 \5 \6 \7 \8/p' |
-    awk '{ print $1, $2, $3 + 0, "1/" $4, $5, $6, ($7 == "true" ? "shift" : $8 == 0 ? "" : "noise=" $8) }' >"$work/code"
+    sed -n 's/^.*{"\([a-z0-9]*\)", "\([^"]*\)", \([0-9.e-]*\), "[^"]*", \([0-9]*\), \([0-9]*\), \([0-9]*\), [0-9]*, *\([0-9.]*\), *\([0-9.]*\), *[0-9]*, *["0-9.NUL]*},/\1 \2 \3 \4 \5 \6 \7 \8/p' |
+    awk '{ print $1, $2, $3 + 0, "1/" $4, $5, $6, ($7 == 1 ? "shift" : $8 == 0 ? "" : "noise=" $8) }' >"$work/code"
 sed -n '/^\.Sh RECIPES/,/^\.El/{/^\.It Em/d;s/^\.It \(Cm \)\{0,1\}//p;}' "$YOKE_SRCDIR/man/yoke-train.1" |
     awk -F ' *Ta *' '{ print $1, $2, $3 + 0, $4, $5, $6, $7 }' >"$work/page"
 checks=$((checks + 1))
@@ -117,11 +117,11 @@ check_digits() {
     # Of 360 images one is 0.28 %, and seeds differ by three of them.
     sum=0
     for seed in 0 1 2 3 4 5 6 7; do
-        reaches accuracy 93 --model=mlp --data="$digits" --devices=cpu:0 --seed=$seed --epochs=10
+        reaches accuracy 94 --model=mlp --data="$digits" --devices=cpu:0 --seed=$seed --epochs=10
         sum=$(awk "BEGIN { print $sum + $got }")
     done
     checks=$((checks + 1))
-    awk "BEGIN { exit !($sum / 8 >= 95) }" || fail "mlp: 8 seeds have $sum % together in 10 epochs, not 760"
+    awk "BEGIN { exit !($sum / 8 >= 95.5) }" || fail "mlp: 8 seeds have $sum % together in 10 epochs, not 764"
 }
 
 # Columns and prices each in units of their own, also in what comes of the file.
