@@ -2,7 +2,8 @@
  *
  * generate.c - `yoke generate --model=FILE --prompt=TEXT`: a language model goes on writing.
  *
- * Each token is written as soon as it is there, apart from bytes that may begin the text of --stop.
+ * Each token is written as soon as it is there, apart from bytes that may begin the text of --stop,
+ * and from a character of UTF-8 of which a part is still to come.
  * The model's tokenizer makes tokens of texts; of a model without one a token is a byte. With
  * --tokens prompts and results are numbers. Several prompts, one a line of a file, are continued
  * side by side, and each is written when all have ended. The generator goes on with a text that
@@ -53,7 +54,8 @@ static const yki_tool_option options[] = {
     {0},
 };
 
-/* Of the bytes those from `held` on are not written yet, as a stop may begin there. */
+/* Of the bytes those from `held` on are not written yet, as a stop may begin there, and no
+ * beginning of a character before it. */
 typedef struct text {
     int32_t *tokens;
     size_t count, prompt;
@@ -226,12 +228,34 @@ take_token(const session *s, text *t, int32_t token)
     return status;
 }
 
+/* How many bytes at the end begin a character of UTF-8 that has more. */
+static size_t
+part_of_character(const char *bytes, size_t size)
+{
+    for (size_t part = 1; part <= size && part < 4; part++) {
+        const unsigned char byte = (unsigned char)bytes[size - part];
+        const size_t whole = byte < 0xc2 || byte > 0xf4 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+
+        if (byte < 0x80 || byte > 0xbf)
+            return whole > part ? part : 0;
+    }
+    return 0;
+}
+
 static void
 write_until(text *t, size_t end)
 {
     if (t->written < end)
         fwrite(t->bytes + t->written, 1, end - t->written, stdout);
     t->written = end;
+}
+
+/* Now, and not when the stream's buffer is full. */
+static void
+write_what_is_there(text *t)
+{
+    write_until(t, t->held - part_of_character(t->bytes, t->held));
+    fflush(stdout);
 }
 
 /* ---- prompts ---- */
@@ -345,10 +369,8 @@ write_next(session *s, size_t *going)
             status = take_token(s, t, tokens[i]);
         *going += !t->ended;
     }
-    if (!status && s->count == 1) {
-        write_until(&s->texts[0], s->texts[0].held);
-        fflush(stdout);
-    }
+    if (!status && s->count == 1)
+        write_what_is_there(&s->texts[0]);
     if (!status && !running)
         *going = 0;
     return status;
@@ -363,10 +385,9 @@ write_all(session *s)
     for (size_t i = 0; !status && i < s->count; i++)
         status = spell_prompt(s, &s->texts[i]);
     if (!status && s->count == 1)
-        write_until(&s->texts[0], s->texts[0].held);
-    fflush(stdout);
+        write_what_is_there(&s->texts[0]);
     s->seconds = now();
-    while (!status && going)
+    while (!status && going && !ferror(stdout))
         status = write_next(s, &going);
     s->seconds = now() - s->seconds;
     for (size_t i = 0; i < s->count; i++) {

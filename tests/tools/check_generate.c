@@ -3,9 +3,13 @@
  * check_generate.c - `yoke generate` writes what a generator of the library gives, and says what is
  * wrong with a model or a prompt.
  */
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "support/scratch.h"
@@ -250,6 +254,129 @@ START_TEST(tokens_end_before_a_stop)
 }
 END_TEST
 
+/* ---- as soon as it is there ---- */
+
+/* Saves a model that writes these bytes again and again if the most probable one is taken: each of
+ * them is there once, and tells the next. What attention adds is 0. */
+static const char *
+save_chain(const unsigned char *bytes, int count)
+{
+    enum { BYTES = 256, ENDLESS = 1 << 20 };
+    static char path[PATH + 64];
+    float *codes = calloc(BYTES, (size_t)count * sizeof *codes);
+    float *logits = calloc(BYTES, (size_t)count * sizeof *logits);
+    const yoke_initializer none = {YOKE_INIT_ZEROS, 0, 0, 0};
+    const yoke_dense_options packed = {.units = 3, .no_bias = true, .weight_init = none};
+    const yoke_dense_options added = {.units = count, .no_bias = true, .weight_init = none};
+    yoke_model *model;
+    yoke_graph *g;
+    yoke_node *x, *seen;
+
+    ck_assert(codes && logits);
+    for (int i = 0; i < count; i++) {
+        codes[bytes[i] * count + i] = 1;
+        logits[bytes[(i + 1) % count] * count + i] = 1;
+    }
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "tokens", YOKE_I32, yoke_shape(ENDLESS));
+    x = yoke_embedding(g, x,
+                       &(yoke_embedding_options){.rows = BYTES, .width = count, .name = "codes"});
+    seen = yoke_attention(g, yoke_dense(g, x, &packed), NULL,
+                          &(yoke_attention_options){.heads = 1, .causal = true});
+    x = yoke_add(g, x, yoke_dense(g, seen, &added));
+    x = yoke_dense(g, x,
+                   &(yoke_dense_options){.units = BYTES, .no_bias = true, .name = "following"});
+    yoke_graph_set_output(g, "logits", x);
+    ASSERT_OK(yoke_model_create(g, NULL, &model));
+    ASSERT_OK(yoke_model_write(model, "codes.weight", codes, BYTES * count));
+    ASSERT_OK(yoke_model_write(model, "following.weight", logits, BYTES * count));
+    snprintf(path, sizeof path, "--model=%s", scratch_path("model"));
+    ASSERT_OK(yoke_model_save(model, path + strlen("--model=")));
+    yoke_model_destroy(model);
+    yoke_graph_destroy(g);
+    free(codes);
+    free(logits);
+    return path;
+}
+
+/* Starts `yoke generate`, whose standard output is a socket that keeps apart what is written by one
+ * call; to the command it is what a pipe is, none of a terminal. Returns the other end. */
+static int
+start_in_packets(const char *model, const char *length, pid_t *process)
+{
+    const char *arguments[] = {
+        "generate", "--devices=cpu:0", model, "--prompt=a", "--temperature=0", length, NULL};
+    int ends[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+    *process = fork();
+    ck_assert_msg(*process >= 0, "fork: %s", strerror(errno));
+    if (*process == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        command_become(arguments);
+    }
+    close(ends[1]);
+    return ends[0];
+}
+
+static void
+expect_packet(int from, const char *expected)
+{
+    char packet[8192];
+    ssize_t size = read(from, packet, sizeof packet - 1);
+
+    ck_assert_msg(size >= 0, "read: %s", strerror(errno));
+    packet[size] = '\0';
+    ck_assert_msg(strcmp(packet, expected) == 0, "%zd bytes from %02x on, not %zu from %02x on",
+                  size, (unsigned char)packet[0], strlen(expected), (unsigned char)expected[0]);
+}
+
+/* Each token is written by itself, but never a part of a character; what belongs to no character is
+ * a character by itself. At the end all is there. */
+START_TEST(characters_are_written_whole)
+{
+    static const char *const expected[] = {"a",    "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9d\x84\x9e",
+                                           "\xff", "\x80",     "\xe1\x81z",    "\xf1\n",
+                                           ""};
+    static const unsigned char bytes[] =
+        "a\xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e\xff\x80\xe1\x81z\xf1";
+    const char *model = save_chain(bytes, sizeof bytes - 1);
+    char length[32];
+    pid_t process;
+    int from;
+
+    if (!command_usable())
+        TEST_SKIP("PoCL is not installed");
+    snprintf(length, sizeof length, "--length=%zu", sizeof bytes - 2);
+    from = start_in_packets(model, length, &process);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        expect_packet(from, expected[i]);
+    close(from);
+    ck_assert_int_eq(command_wait(process), 0);
+}
+END_TEST
+
+/* It ends when nobody reads any more, having hardly begun: by the signal, or because a write fails,
+ * as it does first where something was not read yet. */
+START_TEST(tokens_are_written_as_they_come)
+{
+    const char *model = save_chain((const unsigned char *)"abc", 3);
+    pid_t process;
+    int from, status;
+
+    if (!command_usable())
+        TEST_SKIP("PoCL is not installed");
+    from = start_in_packets(model, "--length=1000000000", &process);
+    for (int i = 0; i < 9; i++)
+        expect_packet(from, (const char *[]){"a", "b", "c"}[i % 3]);
+    close(from);
+    status = command_wait(process);
+    ck_assert_msg(status == -SIGPIPE || status == 1, "exit status %d", status);
+}
+END_TEST
+
 static void
 expect_error(int status, const char *sentence, const char *const *options)
 {
@@ -292,6 +419,8 @@ test_suite(void)
     tcase_add_loop_test(tcase, text_ends_before_a_stop, 0, 3);
     tcase_add_test(tcase, lines_end_before_a_stop);
     tcase_add_test(tcase, tokens_end_before_a_stop);
+    tcase_add_test(tcase, characters_are_written_whole);
+    tcase_add_test(tcase, tokens_are_written_as_they_come);
     tcase_add_test(tcase, what_is_wrong_is_said);
     return suite;
 }
