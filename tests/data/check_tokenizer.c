@@ -3,6 +3,7 @@
  * check_tokenizer.c - how text is cut and becomes tokens; tokenizers that are learned, written and
  * read; texts as samples, and what is refused.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -527,6 +528,59 @@ START_TEST(kept_tokens)
 }
 END_TEST
 
+static void
+write_then(const char *name, const char *text, time_t seconds)
+{
+    const struct timespec then[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
+
+    scratch_write(scratch_path(name), text, strlen(text));
+    ck_assert_int_eq(utimensat(AT_FDCWD, scratch_path(name), then, 0), 0);
+}
+
+/* Opens the text as samples of four tokens. */
+static int32_t
+first_token(const char *name, const yoke_tokenizer *tokenizer)
+{
+    const yoke_text_options o = {.context = 4, .tokenizer = tokenizer};
+    int64_t index = 0;
+    int32_t tokens[4];
+    yoke_dataset *d = NULL;
+
+    ASSERT_OK(yoke_dataset_open_text(scratch_path(name), &o, &d));
+    ASSERT_OK(yoke_dataset_read(d, "tokens", &index, 1, tokens, sizeof tokens));
+    yoke_dataset_destroy(d);
+    return tokens[0];
+}
+
+/* Kept tokens are made again where the time of the text, its length, its tokenizer or the order of
+ * its files is another, whatever else is as it was. */
+START_TEST(tokens_are_of_the_text_as_it_is)
+{
+    const yoke_tokenizer_options characters = {.kind = YOKE_TOKENIZER_CHARACTERS};
+    char first[300];
+    yoke_tokenizer *t;
+
+    write_then("text", "aaaaaaaa", 1000);
+    ck_assert_int_eq(first_token("text", NULL), 'a');
+    write_then("text", "bbbbbbbb", 1001);
+    ck_assert_int_eq(first_token("text", NULL), 'b');
+    write_then("text", "cccccccccc", 1001);
+    ck_assert_int_eq(first_token("text", NULL), 'c');
+    ASSERT_OK(yoke_tokenizer_train(scratch_path("text"), &characters, &t));
+    ck_assert_int_eq(first_token("text", t), yoke_tokenizer_find(t, "c"));
+    ck_assert_int_ne(yoke_tokenizer_find(t, "c"), 'c');
+    ck_assert_int_eq(first_token("text", NULL), 'c');
+    yoke_tokenizer_destroy(t);
+    ck_assert_int_eq(mkdir(scratch_path("texts"), 0777), 0);
+    write_then("texts/1", "aaaaaaaa", 1000);
+    write_then("texts/2", "bbbbbbbb", 1000);
+    ck_assert_int_eq(first_token("texts", NULL), 'a');
+    snprintf(first, sizeof first, "%s", scratch_path("texts/1"));
+    ck_assert_int_eq(rename(first, scratch_path("texts/3")), 0);
+    ck_assert_int_eq(first_token("texts", NULL), 'b');
+}
+END_TEST
+
 /* Tokens as NumPy saves them, of any whole type. */
 START_TEST(tokens_of_numpy)
 {
@@ -633,6 +687,7 @@ test_suite(void)
     tcase_add_test(c, windows);
     tcase_add_test(c, short_windows);
     tcase_add_test(c, kept_tokens);
+    tcase_add_test(c, tokens_are_of_the_text_as_it_is);
     tcase_add_test(c, tokens_of_numpy);
     tcase_add_test(c, refused_tokens_of_numpy);
     tcase_add_test(c, refused_data);

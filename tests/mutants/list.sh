@@ -176,6 +176,14 @@ mutant 'values seen too late' lib/data/adapter_file.c \
 mutant 'merged without the factor' lib/replica/adapters.c \
     '(double)adapter->factor * row[i]' 'row[i]' tests/train/check_lora
 
+mutant 'tokens of a text that is as long as another' lib/data/token_file.c \
+    'yki_hash_add(&hash, &file->time, sizeof file->time);' ';' tests/data/check_tokenizer
+mutant 'tokens of a text that was changed in the same moment' lib/data/token_file.c \
+    'yki_hash_add(&hash, &file->size, sizeof file->size);' ';' tests/data/check_tokenizer
+mutant 'tokens of files in another order' lib/data/token_file.c \
+    'yki_hash_string(&hash, corpus->folder ? file->path : "");' ';' tests/data/check_tokenizer
+mutant 'tokens of another tokenizer' lib/data/token_file.c \
+    'yki_tokenizer_hash(w->tokenizer, &hash);' '' tests/data/check_tokenizer
 mutant 'a short window predicts zeros' lib/data/text_dataset.c \
     'field ? -1 : 0' '0' tests/data/check_tokenizer
 mutant 'as many digits as there are' lib/data/pieces.c \
