@@ -554,3 +554,8 @@ mutant 'stages that keep nothing for evaluations' lib/team/cut.c \
     '(p->evaluates ? evaluation + across / 2 : 0)' '0' tests/team/check_cut
 mutant 'parts share weights' lib/team/crew.c \
     '!crew->stages && !options->own_weights' '!crew->stages' tests/train/check_own_weights
+mutant 'a frozen base for each part' lib/plan/weights.c \
+    'if (w->lender)
+            pool->values' \
+    'if (w->lender && i < w->pool_count)
+            pool->values' tests/train/check_own_weights

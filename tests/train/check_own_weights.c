@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * check_own_weights.c - parts of one device that keep weights of their own: they compute what they
- * compute together, each has its own memory, and what no part has room for they divide.
+ * compute together, each has its own memory, and what no part has room for they divide. Those that
+ * share weights have the frozen ones once, too.
  */
 #include <math.h>
 #include <stdio.h>
@@ -31,9 +32,9 @@ deep_graph(void)
     return g;
 }
 
-/* A trainer on four parts of the processor, each with so many bytes. */
+/* A trainer on four parts of the processor, each with so many bytes. Takes over the graph. */
 static yoke_status
-deep_trainer(bool own, yoke_shard_choice shard, uint64_t quota, yoke_trainer **trainer)
+trainer_of(yoke_graph *g, bool own, yoke_shard_choice shard, uint64_t quota, yoke_trainer **trainer)
 {
     const yoke_trainer_options o = {.optimizer = yoke_adam(0.001f),
                                     .batch = BATCH,
@@ -45,7 +46,6 @@ deep_trainer(bool own, yoke_shard_choice shard, uint64_t quota, yoke_trainer **t
                                     .shard = shard,
                                     .own_weights = own};
     char selector[300];
-    yoke_graph *g = deep_graph();
     yoke_team *team;
     yoke_status status;
 
@@ -55,6 +55,12 @@ deep_trainer(bool own, yoke_shard_choice shard, uint64_t quota, yoke_trainer **t
     yoke_team_destroy(team);
     yoke_graph_destroy(g);
     return status;
+}
+
+static yoke_status
+deep_trainer(bool own, yoke_shard_choice shard, uint64_t quota, yoke_trainer **trainer)
+{
+    return trainer_of(deep_graph(), own, shard, quota, trainer);
 }
 
 /* The loss of the last of some steps. */
@@ -109,6 +115,40 @@ compare_memory(void)
     ck_assert_double_eq_tol(alone, together, 1e-5 * together);
 }
 
+/* Trains adapters of all layers. Returns the loss; `used` becomes the memory of all parts. */
+static double
+train_adapters(bool own, uint64_t *used)
+{
+    yoke_graph *g = deep_graph();
+    double loss;
+    yoke_trainer *t;
+
+    ASSERT_OK(yoke_graph_add_lora(g, &(yoke_lora_options){.rank = 1, .targets = "dense*"}));
+    ASSERT_OK(trainer_of(g, own, YOKE_SHARD_NOTHING, UINT64_C(1) << 28, &t));
+    ck_assert_uint_eq(t->crew.group_count, own ? PARTS : 1);
+    loss = train_deep(t);
+    *used = 0;
+    for (size_t part = 0; part < PARTS; part++)
+        *used += memory_of(t, part);
+    yoke_trainer_destroy(t);
+    return loss;
+}
+
+/* The base of adapters, which no step changes, is there once for all parts of a memory; what each
+ * has besides is less than another one. */
+static void
+share_a_base(void)
+{
+    const uint64_t base = sizeof(float) * LAYERS * UNITS * UNITS;
+    uint64_t together, apart;
+    const double loss = train_adapters(false, &together), other = train_adapters(true, &apart);
+
+    ck_assert_uint_gt(together, base);
+    ck_assert_uint_lt(together, 2 * base);
+    ck_assert_uint_gt(apart, PARTS * base);
+    ck_assert_double_eq_tol(other, loss, 1e-5 * loss);
+}
+
 /* A model three times as large as the memory of each of four devices. */
 static void
 train_in_a_third(void)
@@ -136,6 +176,7 @@ open_parts(test_setup setup)
 }
 
 TEAM_SETUP(parts_have_their_own, TEST_POCL_QUARTERS, open_parts, compare_memory())
+TEAM_SETUP(parts_share_the_base_of_adapters, TEST_POCL_QUARTERS, open_parts, share_a_base())
 TEAM_SETUP(a_third_of_the_memory_is_enough, TEST_POCL_QUARTERS, open_parts, train_in_a_third())
 
 Suite *
@@ -146,6 +187,7 @@ test_suite(void)
 
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, parts_have_their_own);
+    tcase_add_test(tcase, parts_share_the_base_of_adapters);
     tcase_add_test(tcase, a_third_of_the_memory_is_enough);
     return suite;
 }
