@@ -149,6 +149,23 @@ mutant 'ignored rows have a gradient' clkernels/loss_rows.cl \
     'yki_put_some(good && !ignored ? v SCALED_BY :' 'yki_put_some(true ? v SCALED_BY :' $models models
 mutant 'the last of equal tokens' clkernels/embedding.cl \
     'sums[k] += rest[k];' 'sums[k] = rest[k];' $models models
+fusion=tests/plan/check_fusion
+
+mutant 'a tied head without the gradient of its embedding' lib/op/embedding/embedding_solver.c \
+    'yki_arg_expr(recipe, "places", yki_operand_elements(&problem->in[0]));' \
+    'yki_arg_expr(recipe, "places",
+                 problem->input_count > 2 ? YKI_CONST(0) : yki_operand_elements(&problem->in[0]));' \
+    $fusion dense
+mutant 'an embedding without the gradient of its tied head' clkernels/embedding.cl \
+    'row = more == out ? end : begin; row < end; row++) {
+        __global const float *from = more + (long)row * width;
+#define FIRST_VECTOR(v)  LOADV(v, from)
+#define FIRST_ELEMENT(k) from[k]' \
+    'row = begin; row < end; row++) {
+#define FIRST_VECTOR(v)  (FLOATS)(0.f)
+#define FIRST_ELEMENT(k) 0.f' $fusion dense
+mutant 'an embedding adds to a table that others read' lib/plan/fuse_embedding.c \
+    'yki_fusion_only_reader(f, other) != reader' 'false' $fusion dense
 
 mutant 'alpha instead of its quotient' lib/op/matmul/lora.c \
     'o->alpha / (float)o->rank, 0)' 'o->alpha, 0)' tests/train/check_lora

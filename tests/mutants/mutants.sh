@@ -57,9 +57,10 @@ build() {
     case $2 in
     *check_team* | *check_classes | *check_comm | *check_fit | *check_core_groups | *check_capacity | \
         *check_any_split | *check_granules | *check_recheck | *check_shards | *check_memory | *check_landing | \
-        *check_pipeline | *check_stages | *check_small_state | *check_loss_scale)
+        *check_pipeline | *check_stages | *check_small_state | *check_loss_scale | *check_divided)
         objects="$objects tests/train/runs.o"
         ;;
+    tests/plan/check_fusion) objects="$objects tests/plan/fusing.o" ;;
     tests/gpu/check_budgets) objects="$objects tests/gpu/open_null.o tools/models.o" ;;
     tests/gpu/*) objects="$objects tests/gpu/open_null.o" ;;
     esac

@@ -374,6 +374,27 @@ START_TEST(an_embedding_adds_its_rows_to_another_gradient)
 }
 END_TEST
 
+/* The head is the table and what is learned besides, whose gradient is the head's: no row is added
+ * to that. */
+START_TEST(an_embedding_leaves_a_gradient_that_is_another_weights)
+{
+    const yoke_shape words = yoke_shape(11);
+    yoke_node *x, *table, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "words", YOKE_I32, words);
+    x = yoke_embedding(g, x, &(yoke_embedding_options){.rows = 9, .width = 8, .name = "wte"});
+    table = yoke_add(g, yoke_graph_get_node(g, "wte.weight"),
+                     yoke_parameter(g, "difference", yoke_shape(9, 8), (yoke_initializer){0}));
+    x = yoke_matmul(g, yoke_tanh(g, x), table, &(yoke_matmul_options){.transpose_b = true});
+    target = yoke_target(g, "target", YOKE_I32, words);
+    yoke_graph_set_loss(g,
+                        yoke_softmax_cross_entropy(g, x, target, &(yoke_loss_options){.axis = -1}));
+    fusing_check(g, true, &(fusing_expected){"binary-flat", 2, 1, 1e-5, 7, false});
+}
+END_TEST
+
 /* Those by the input and by the parameters: a task less, and with a shift both rows. */
 START_TEST(gradients_of_a_layer_norm_are_joined)
 {
@@ -413,6 +434,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, a_gate_adds_what_meets_there, 0, 2);
     tcase_add_test(tcase, attention_keeps_its_sums_for_backward);
     tcase_add_loop_test(tcase, an_embedding_adds_its_rows_to_another_gradient, 0, 3);
+    tcase_add_test(tcase, an_embedding_leaves_a_gradient_that_is_another_weights);
     tcase_add_test(tcase, a_tied_head_computes_its_logits_once);
     tcase_add_loop_test(tcase, gradients_of_a_layer_norm_are_joined, 0, 2);
     return suite;
