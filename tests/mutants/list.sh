@@ -116,6 +116,9 @@ mutant 'a key of tiles that its own query does not see' clkernels/attention_tile
     tests/op/check_attention attention
 mutant 'tiles of rows that are not there' clkernels/attention_tiled.cl \
     'TILE_ROW(i) < (there) ?' 'true ?' tests/op/check_attention attention
+mutant 'heads take turns at the keys that they share' clkernels/attention.cl \
+    'int head = block / blocks, h = g * ratio + head,' \
+    'int head = block / blocks, h = g + head * shared,' $models models
 mutant 'gelu by tanh without the slope of its share' clkernels/unary.cl \
     'dy *YKI_FMA(v * gelu_share(v) * (1.f - gelu_share(v)), gelu_slope(v), gelu_share(v))' \
     'dy *gelu_share(v)' $models models
@@ -166,6 +169,38 @@ mutant 'an embedding without the gradient of its tied head' clkernels/embedding.
 #define FIRST_ELEMENT(k) 0.f' $fusion dense
 mutant 'an embedding adds to a table that others read' lib/plan/fuse_embedding.c \
     'yki_fusion_only_reader(f, other) != reader' 'false' $fusion dense
+mutant 'a square table of a Conv1D lies as it is' lib/data/weights_load.c \
+    'if (is_conv1d(l, w))
+            YKI_TRY(turn(w));' \
+    'if (is_conv1d(l, w) && w->node->shape.dim[0] != w->node->shape.dim[1])
+            YKI_TRY(turn(w));' $models weights
+mutant 'every Conv1D is turned' lib/data/weights_load.c \
+    'return l->conv1d && w->count == 1' 'return w->count == 1' $models weights
+mutant 'a Conv1D shows how it lies only where it is wanted' lib/data/weights_load.c \
+    'find_conv1d(l, tensor, &place);
+    if (place.name[0] == '"'\\0'"' || !matches(l->options, place.name))
+        return true;' \
+    'if (place.name[0] == '"'\\0'"' || !matches(l->options, place.name))
+        return true;
+    find_conv1d(l, tensor, &place);' $models weights
+mutant 'a Conv1D is written as it lies' lib/data/hugging_face_write.c \
+    'from[i * p->shape[1] + o] = values[o * p->shape[0] + i];' \
+    'from[i * p->shape[1] + o] = values[i * p->shape[1] + o];' tests/files/check_export
+mutant 'buffers are weights' lib/data/hugging_face.c \
+    'is_buffer(name) ? "" : name' 'name' $models weights
+mutant 'frequencies of rope are weights' lib/data/hugging_face.c \
+    ', "*.rotary_emb.inv_freq"};' '};' $models weights
+mutant "a tied head of gpt is a weight" lib/data/hugging_face.c \
+    'has(user, "wte.weight") || ' '' $models weights
+mutant "a tied head of llama is a weight" lib/data/hugging_face.c \
+    ' || has(user, "model.embed_tokens.weight")' '' $models weights
+mutant 'a head that is not tied is skipped' lib/data/hugging_face.c \
+    "    if (has(user, place->name))
+        return;
+    for (size_t p" \
+    "    if (has(user, place->name) && strcmp(name, \"lm_head.weight\") != 0)
+        return;
+    for (size_t p" $models models
 
 mutant 'alpha instead of its quotient' lib/op/matmul/lora.c \
     'o->alpha / (float)o->rank, 0)' 'o->alpha, 0)' tests/train/check_lora
