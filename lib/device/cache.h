@@ -17,11 +17,6 @@
 
 /* ---- cache.c ---- */
 
-/* Returns an environment variable. It returns NULL if the variable is unset or empty, or if the
- * process has more rights than its user (setuid): such a process must not read files that the user
- * chose. */
-const char *yki_secure_env(const char *name);
-
 /* Gives the payload that is stored under `key` (32 hex digits); the caller frees it with yki_free.
  * Without a usable entry it gives NULL and 0; an entry that cannot be used is logged at `level`.
  * It fails only for lack of memory. */

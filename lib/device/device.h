@@ -38,6 +38,10 @@ const char *yki_device_id(const yoke_device *device);
 yoke_context *yki_device_context(const yoke_device *device);
 /* The directory for compiled kernels and wisdom; NULL: nothing is kept on disk. */
 const char *yki_context_cache_dir(const yoke_context *context);
+/* Returns an environment variable. It returns NULL if the variable is unset or empty, or if the
+ * process has more rights than its user (setuid): such a process must not read files that the user
+ * chose, nor start programs. */
+const char *yki_secure_env(const char *name);
 /* What multiplies two numbers and adds them to a sum in float32 (clkernels/dot.cl, which has the
  * same numbers). Those that round are everywhere. */
 typedef enum yki_dot_unit {

@@ -78,6 +78,21 @@ yoke_status yki_choice_make_reorder(const yki_choice *choice, const yki_operand 
 void yki_offer_problem(const yki_plan *plan, const yki_task *task, const yki_offer *offer,
                        yki_problem *problem);
 
+/* Finds the order in which tasks are asked for, and the layouts that are worth asking for. */
+yoke_status yki_choice_start(yki_choice *choice, size_t *order);
+/* Lists, as `asked`, what may do the task at hand, without its times. */
+yoke_status yki_choice_ask(yki_choice *choice);
+/* Returns whether wisdom knows the seconds of a trial, and enters them. */
+bool yki_trial_is_known(const yki_plan *plan, yki_trial *trial);
+/* Whether its weights are packed as a task is measured. */
+bool yki_task_packs(const yki_plan *plan, const yki_task *task);
+
+/* ---- rehearse.c ---- */
+
+/* Compiles what is to be measured, beside others, if much is and there are others. The tasks come
+ * in this order. */
+yoke_status yki_choice_rehearse(yki_choice *choice, const size_t *order);
+
 /* ---- look_ahead.c ---- */
 
 /* Computes `ahead` for the results of task `from` and all later tasks. */

@@ -75,27 +75,37 @@ pattern_of(const yki_problem *problem, uint32_t index)
     return 0;
 }
 
+/* Only what these extents use is filled. */
 static yoke_status
-make_operands(bench *b, const yki_trial *trials, size_t count)
+make_operands(bench *b, const yki_trial *trials, size_t count, yki_extents extents)
 {
     const yki_problem *problem = &trials[0].problem;
     yoke_device *device = yki_queue_device(b->queue);
 
     for (uint32_t i = 0; i < yki_problem_operands(problem); i++) {
-        uint64_t size = 0;
+        uint64_t size = 0, used = 0;
 
         for (size_t t = 0; t < count; t++) {
             const yki_problem *p = &trials[t].problem;
-            int64_t bytes = yki_expr_value(yki_operand_bytes(yki_problem_operand(p, i)), p->max);
+            yki_expr bytes = yki_operand_bytes(yki_problem_operand(p, i));
 
-            size = YKI_MAX(size, (uint64_t)bytes);
+            size = YKI_MAX(size, (uint64_t)yki_expr_value(bytes, p->max));
+            used = YKI_MAX(used, (uint64_t)yki_expr_value(bytes, extents));
         }
         YKI_TRY(yki_buffer_create(device, size, 0, "an operand to measure with", &b->operands[i]));
-        YKI_TRY(yki_queue_fill(b->queue, b->operands[i], 0, size, pattern_of(problem, i),
+        YKI_TRY(yki_queue_fill(b->queue, b->operands[i], 0, used, pattern_of(problem, i),
                                YKI_NO_WAIT, NULL));
     }
     YKI_TRY(yki_buffer_create(device, sizeof(yki_step_values), 0, "step values", &b->step));
     return yki_buffer_touch(b->queue, b->step);
+}
+
+static void
+free_operands(bench *b)
+{
+    for (size_t i = 0; i < YKI_COUNT(b->operands); i++)
+        yki_buffer_destroy(b->operands[i]);
+    yki_buffer_destroy(b->step);
 }
 
 /* Runs a trial `repeats` times. `prepare`: packs weights before each. */
@@ -336,15 +346,43 @@ yki_measure(yki_queue *queue, yki_trial *trials, size_t count, bool prepare, dou
     b.runners = yki_alloc(count, sizeof *b.runners, "what is measured");
     if (!b.runners)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = make_operands(&b, trials, count);
+    status = make_operands(&b, trials, count, trials[0].problem.max);
     for (size_t t = 0, done; t < count && status == YOKE_OK; t += done) {
         if (t > 0 && yki_now() >= deadline)
             break;
         status = measure_some(&b, trials + t, count - t, deadline, &done);
     }
-    for (size_t i = 0; i < YKI_COUNT(b.operands); i++)
-        yki_buffer_destroy(b.operands[i]);
-    yki_buffer_destroy(b.step);
+    free_operands(&b);
     yki_free(b.runners);
+    return status;
+}
+
+yoke_status
+yki_measure_nothing(yki_queue *queue, yki_trial *trial, bool prepare)
+{
+    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(queue));
+    yki_buffer *operands[YKI_MAX_OPERANDS];
+    yki_extents one = trial->problem.max;
+    bench b = {.queue = queue};
+    yki_recipe recipe = {.status = YOKE_OK};
+    yki_runner *made = NULL;
+    yoke_status status =
+        yki_solver_emit(trial->solver, &trial->problem, traits, trial->tuning, &recipe);
+
+    one.batch = YKI_MIN(one.batch, 1);
+    if (status == YOKE_OK)
+        status = make_operands(&b, trial, 1, one);
+    place_operands(&b, &trial->problem, operands);
+    if (status == YOKE_OK)
+        status = yki_runner_create(queue, &trial->problem, &recipe, operands, b.step, &made);
+    yki_recipe_clear(&recipe);
+    if (status == YOKE_OK && prepare)
+        status = yki_runner_enqueue(made, YKI_PHASE_PREPARE, one, NULL);
+    if (status == YOKE_OK)
+        status = yki_runner_enqueue(made, YKI_PHASE_RUN, one, NULL);
+    if (status == YOKE_OK)
+        status = yki_queue_finish(queue);
+    yki_runner_destroy(made);
+    free_operands(&b);
     return status;
 }

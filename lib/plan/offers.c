@@ -40,12 +40,12 @@ yki_plan_budget(const yki_plan *plan)
     return plan->options.level == YOKE_PLAN_PATIENT ? 600 : 20;
 }
 
-static bool
-reads_parameters(const yki_task *task)
+bool
+yki_task_packs(const yki_plan *plan, const yki_task *task)
 {
     for (uint32_t k = 0; k < task->problem.input_count; k++)
         if (!task->problem.in[k].batched)
-            return true;
+            return plan->options.training;
     return false;
 }
 
@@ -84,8 +84,8 @@ measure(yki_plan *plan, const yki_task *task, yki_trial *trials, size_t count)
     if (count == 0 || plan->options.level == YOKE_PLAN_ESTIMATE || plan->options.canonical ||
         left < 0)
         return YOKE_OK;
-    YKI_TRY(yki_measure(plan->queue, trials, count,
-                        task && plan->options.training && reads_parameters(task), start + left));
+    YKI_TRY(
+        yki_measure(plan->queue, trials, count, task && yki_task_packs(plan, task), start + left));
     plan->measuring.seconds += yki_now() - start;
     for (size_t i = 0; i < count; i++) {
         const yki_trial *t = &trials[i];
@@ -102,9 +102,8 @@ measure(yki_plan *plan, const yki_task *task, yki_trial *trials, size_t count)
     return YOKE_OK;
 }
 
-/* Returns whether wisdom knows the seconds of a trial, and enters them. */
-static bool
-is_known(const yki_plan *plan, yki_trial *trial)
+bool
+yki_trial_is_known(const yki_plan *plan, yki_trial *trial)
 {
     char text[YKI_PROBLEM_TEXT];
 
@@ -118,7 +117,7 @@ is_known(const yki_plan *plan, yki_trial *trial)
 yoke_status
 yki_plan_time(yki_plan *plan, yki_trial *trial)
 {
-    return is_known(plan, trial) ? YOKE_OK : measure(plan, NULL, trial, 1);
+    return yki_trial_is_known(plan, trial) ? YOKE_OK : measure(plan, NULL, trial, 1);
 }
 
 /* Gives the seconds of a reorder; 0 if they are unknown. */
@@ -441,7 +440,7 @@ time_asked(yki_choice *choice, const yki_task *task)
 
         trials[i] = (yki_trial){.solver = offer->solver, .tuning = offer->tuning};
         yki_offer_problem(choice->plan, task, offer, &trials[i].problem);
-        offer->known = is_known(choice->plan, &trials[i]);
+        offer->known = yki_trial_is_known(choice->plan, &trials[i]);
         all_known &= offer->known;
     }
     for (size_t i = 0; i < count; i++) {
@@ -506,22 +505,41 @@ fail_unsolved(const yki_plan *plan, const yki_task *task)
         plan->options.canonical ? " has the same bits on every device" : "");
 }
 
+/* Returns the classes of the task at hand that are asked for, as bits. */
+static unsigned
+wanted_classes(const yki_choice *choice)
+{
+    enum {
+        ROUNDS = 1u << YKI_CLASS_BF16 | 1u << YKI_CLASS_TF32 | 1u << YKI_CLASS_F16,
+        EXACT = ((1u << YKI_CLASSES) - 1) & ~ROUNDS
+    };
+    const yki_plan_options *o = &choice->plan->options;
+    const yki_task *task = &choice->tasks[choice->index];
+    uint8_t agreed = yki_agreed_class(o, task->node);
+
+    return o->strict                 ? 1u << task->rounds
+           : o->canonical            ? 1u << yki_canonical_class(&task->problem)
+           : agreed == YKI_ANY_CLASS ? EXACT | 1u << task->rounds
+                                     : 1u << (agreed - 1);
+}
+
+yoke_status
+yki_choice_ask(yki_choice *choice)
+{
+    const yki_task *task = &choice->tasks[choice->index];
+
+    choice->asked_count = 0;
+    return has_choice(task) ? ask_classes(choice, task, wanted_classes(choice)) : YOKE_OK;
+}
+
 /* Lists the offers of the task at hand. */
 static yoke_status
 ask(yki_choice *choice)
 {
-    enum {
-        DIRECT = 1u << YKI_CLASS_DIRECT,
-        ROUNDS = 1u << YKI_CLASS_BF16 | 1u << YKI_CLASS_TF32 | 1u << YKI_CLASS_F16,
-        EXACT = ((1u << YKI_CLASSES) - 1) & ~ROUNDS
-    };
+    enum { DIRECT = 1u << YKI_CLASS_DIRECT };
     yki_plan *plan = choice->plan;
     const yki_task *task = &choice->tasks[choice->index];
-    uint8_t agreed = yki_agreed_class(&plan->options, task->node);
-    unsigned wanted = plan->options.strict      ? 1u << task->rounds
-                      : plan->options.canonical ? 1u << yki_canonical_class(&task->problem)
-                      : agreed == YKI_ANY_CLASS ? EXACT | 1u << task->rounds
-                                                : 1u << (agreed - 1);
+    unsigned wanted = wanted_classes(choice);
     struct yki_menu *menu = &choice->menu[choice->index];
 
     menu->begin = menu->end = choice->offer_count;
@@ -559,27 +577,40 @@ more_first(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Asks for the tasks with most operations first: where the budget for measuring ends early, as it
- * does while a GPU's kernels are compiled for the first time, it has been spent on what takes
- * longest. */
+/* Tasks with most operations come first: where the budget for measuring ends early, as it does
+ * while a GPU's kernels are compiled for the first time, it has been spent on what takes longest.
+ */
 yoke_status
-yki_choice_list_offers(yki_choice *choice)
+yki_choice_start(yki_choice *choice, size_t *order)
 {
-    sized_task *order = yki_alloc(choice->count, sizeof *order, "a plan's order");
-    yoke_status status = order ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    sized_task *sized = yki_alloc(choice->count, sizeof *sized, "a plan's order");
 
-    if (!order)
-        return status;
+    if (!sized)
+        return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t t = 0; t < choice->count; t++) {
         const yoke_node *node = choice->tasks[t].node;
 
-        order[t].index = t;
-        order[t].flops = node && node->op->flops ? node->op->flops(node) : 0;
+        sized[t].index = t;
+        sized[t].flops = node && node->op->flops ? node->op->flops(node) : 0;
     }
-    qsort(order, choice->count, sizeof *order, more_first);
+    qsort(sized, choice->count, sizeof *sized, more_first);
+    for (size_t t = 0; t < choice->count; t++)
+        order[t] = sized[t].index;
+    yki_free(sized);
     find_layouts(choice);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_choice_list_offers(yki_choice *choice)
+{
+    size_t *order = yki_alloc(choice->count, sizeof *order, "a plan's order");
+    yoke_status status = order ? yki_choice_start(choice, order) : YOKE_ERROR_OUT_OF_MEMORY;
+
+    if (status == YOKE_OK && choice->plan->options.rehearsal)
+        status = yki_choice_rehearse(choice, order);
     for (size_t t = 0; t < choice->count && status == YOKE_OK; t++) {
-        choice->index = order[t].index;
+        choice->index = order[t];
         yki_plan_tick(choice->plan);
         choice->refusal = YOKE_OK;
         status = ask(choice);

@@ -59,6 +59,23 @@ yki_plan_survey(yki_weights *weights, yki_queue *queue, const yki_plan_options *
 }
 
 yoke_status
+yki_plan_compile(yki_weights *weights, yki_queue *queue, const yki_plan_options *options,
+                 yki_claims *claims)
+{
+    yki_plan *plan;
+    yoke_status status;
+
+    YKI_TRY(begin(weights, queue, options, &plan));
+    status = yki_plan_lower(plan);
+    if (status == YOKE_OK)
+        status = yki_plan_fuse(plan);
+    if (status == YOKE_OK)
+        status = yki_plan_compile_tasks(plan, claims);
+    yki_plan_destroy(plan);
+    return status;
+}
+
+yoke_status
 yki_plan_find_loads(yki_weights *weights, yki_queue *queue, const yki_plan_options *options,
                     yki_load *loads, bool *measured)
 {

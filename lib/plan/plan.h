@@ -267,6 +267,9 @@ typedef struct yki_plan_options {
     size_t class_count;        /* nodes beyond it have YKI_ANY_CLASS */
     void (*tick)(void *user);  /* called now and then during planning; or NULL */
     void *tick_user;
+    /* What is measured is first run once, and other processes compile some of it meanwhile
+     * (rehearse.c); lent; NULL: this process compiles everything as it is measured. */
+    const struct yki_rehearsal *rehearsal;
 } yki_plan_options;
 
 /* The caller leaves a section here: before task `task` runs, it merges `in` of all devices of the
@@ -738,9 +741,35 @@ typedef struct yki_trial {
  * `seconds`. Allocates operands for the time of the call. Waits. */
 yoke_status yki_measure(yki_queue *queue, yki_trial *trials, size_t count, bool prepare,
                         double deadline);
+/* Runs a trial once, with one sample, so that its kernels are compiled. Allocates its operands for
+ * the time of the call. Waits. */
+yoke_status yki_measure_nothing(yki_queue *queue, yki_trial *trial, bool prepare);
 /* Gives the seconds of what the planner adds, from wisdom or by measuring; 0 if neither knows.
  * (offers.c) */
 yoke_status yki_plan_time(yki_plan *plan, yki_trial *trial);
+
+/* ---- rehearsing (rehearse.c) ---- */
+
+/* Names of kernels that a process has begun to compile, in memory that processes share. Zero at the
+ * beginning. */
+typedef struct yki_claims {
+    atomic_uint_least64_t keys[4096];
+} yki_claims;
+
+/* Who compiles the kernels of a plan beside this process. */
+typedef struct yki_rehearsal {
+    /* Starts them. Returns what they claim, or NULL: there are none, so nothing is rehearsed. */
+    yki_claims *(*begin)(void *user, const yki_plan_options *options);
+    void (*end)(void *user); /* waits until they are done; only after a begin that started some */
+    void *user;
+} yki_rehearsal;
+
+/* Compiles, on the plan's device, the kernels that a plan with these options would measure and that
+ * nobody has claimed. */
+yoke_status yki_plan_compile(yki_weights *weights, yki_queue *queue,
+                             const yki_plan_options *options, yki_claims *claims);
+/* The same of a plan whose tasks are fused (rehearse.c). */
+yoke_status yki_plan_compile_tasks(yki_plan *plan, yki_claims *claims);
 
 /* ---- wisdom (wisdom.c) ---- */
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replica/compilers.h"
 #include "replica/replica.h"
 
 /* ---- creation ---- */
@@ -106,6 +107,7 @@ plan_options(const yoke_replica *r, bool training, bool team)
                               .class_count = r->class_count,
                               .tick = r->tick,
                               .tick_user = r->tick_user,
+                              .rehearsal = yki_compilers_rehearsal(r->compilers),
                               .wisdom = r->wisdom};
 }
 
@@ -258,6 +260,7 @@ open(yoke_replica *r, yoke_device *device, yoke_graph *graph, const yoke_replica
         if (!r->precision)
             return YOKE_ERROR_OUT_OF_MEMORY;
     }
+    YKI_TRY(yki_compilers_create(device, graph, &r->compilers));
     return yki_open_wisdom(device, o->wisdom, &r->wisdom);
 }
 
@@ -344,6 +347,7 @@ yoke_replica_destroy(yoke_replica *r)
     yki_queue_destroy(r->transfer);
     yki_queue_destroy(r->queue);
     yki_wisdom_close(r->wisdom);
+    yki_compilers_destroy(r->compilers);
     yki_free(r->precision);
     yki_weights_release(r->weights);
     yki_free(r);

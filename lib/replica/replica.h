@@ -50,6 +50,7 @@ struct yoke_replica {
         char name[128];   /* of its track */
     } traced;
     yki_wisdom *wisdom;
+    struct yki_compilers *compilers;
     char *precision;  /* NULL: f32 */
     bool scales_loss; /* see yki_plan_options; then */
     float loss_scale; /* is that of the next step, */

@@ -317,6 +317,13 @@ mutant 'norm for clipping alone' lib/train/loss_scale.c 'clip_norm : FLT_MAX' 'c
     tests/train/check_loss_scale overflow
 mutant 'the scale of the step before last' lib/train/steps.c \
     'if (status == YOKE_OK && t->loss_scale.scales)' 'if (false)' tests/train/check_loss_scale scale
+mutant 'claimed by two' lib/plan/rehearse.c 'found == key' 'found == 0' tests/replica/check_compile claims
+mutant 'claimed and compiled' lib/plan/rehearse.c 'runs && fresh' 'runs' tests/replica/check_compile claims
+mutant 'processes for nothing' lib/plan/rehearse.c \
+    'o->level == YOKE_PLAN_ESTIMATE ||' '' tests/replica/check_compile processes
+mutant 'processes each time' lib/plan/rehearse.c '|| count < FEW' '' tests/replica/check_compile processes
+mutant 'processes left behind' lib/replica/compilers.c \
+    'nanosleep(&pause, NULL);' 'c->count--;' tests/replica/check_compile processes
 mutant 'skipped steps count' lib/replica/replica.c 'r->step - r->skipped' 'r->step' \
     tests/train/check_loss_scale scale
 mutant 'a scale of 1 is not kept' lib/train/checkpoint.c '!yki_loss_scale_is_valid(scale)' \
@@ -346,7 +353,7 @@ mutant 'gradients have no precision' lib/graph/gradient.c \
 mutant 'class of the other gradient' lib/plan/fuse_matmul.c \
     'return !plan->costs && yki_agreed_class' 'return yki_agreed_class' tests/plan/check_precision
 mutant 'strict rounds nothing' lib/plan/offers.c \
-    'strict      ? 1u << task->rounds' 'strict      ? DIRECT' tests/plan/check_precision
+    'o->strict                 ? 1u << task->rounds' 'o->strict ? 1u << YKI_CLASS_DIRECT' tests/plan/check_precision
 
 # ---- copies ahead ----
 
