@@ -116,9 +116,58 @@ mutant 'a key of tiles that its own query does not see' clkernels/attention_tile
     tests/op/check_attention attention
 mutant 'tiles of rows that are not there' clkernels/attention_tiled.cl \
     'TILE_ROW(i) < (there) ?' 'true ?' tests/op/check_attention attention
+mutant 'attention sees what lies behind a short sample' clkernels/attention.cl \
+    'int used = has_lengths ? clamp(lengths[n], 0, length) : length;
+        int blocks' \
+    'int used = length;
+        int blocks' tests/op/check_attention attention
+mutant 'gradient from what lies behind a short sample' clkernels/attention.cl \
+    'int used = has_lengths ? clamp(lengths[n], 0, length) : length;
+        __global' \
+    'int used = length;
+        __global' tests/op/check_attention attention
+mutant 'every sample has the length of the first' clkernels/attention.cl \
+    'clamp(lengths[n], 0, length) : length;
+        int blocks' \
+    'clamp(lengths[0], 0, length) : length;
+        int blocks' tests/op/check_attention attention
+mutant 'old numbers behind the gradient of a short sample' clkernels/attention.cl \
+    'yki_unpack(to + (long)used * width + (heads + g) * D, width, 0, length - used);' ';' \
+    tests/op/check_attention attention
+mutant 'tiles see keys behind a short sample' clkernels/attention_tiled.cl \
+    'int end = causal ? min(q0 + TILE_ROW(i) + 1, used) : used;
+                    float4 s' \
+    'int end = causal ? q0 + TILE_ROW(i) + 1 : length;
+                    float4 s' tests/op/check_attention tiles
+mutant 'keys of tiles have the length of the first sample' clkernels/attention_tiled.cl \
+    'clamp(lengths[n], 0, length) : length;
+        int end' \
+    'clamp(lengths[0], 0, length) : length;
+        int end' tests/op/check_attention tiles
+mutant 'gradient of the last of the heads that share keys' clkernels/attention.cl \
+    'STORE((floatv)(0.f), dq + i);' \
+    'STORE((floatv)(0.f), dq + i);
+            for (long i = 0; i < (long)UP(used, BK) * DP; i += W) {
+                STORE((floatv)(0.f), dk + i);
+                STORE((floatv)(0.f), dv + i);
+            }' tests/op/check_attention attention
+mutant 'gradient from tiles of keys behind a short sample' clkernels/attention_tiled.cl \
+    'int end = causal ? min(q0 + TILE_ROW(i) + 1, used) : used;
+
+                p[' \
+    'int end = causal ? q0 + TILE_ROW(i) + 1 : length;
+
+                p[' tests/op/check_attention tiles
+mutant 'tiles of the last of the heads that share keys' clkernels/attention_tiled.cl \
+    'for (int h = g * ratio; h < (g + 1) * ratio; h++)' \
+    'for (int h = (g + 1) * ratio - 1; h < (g + 1) * ratio; h++)' tests/op/check_attention tiles
 mutant 'heads take turns at the keys that they share' clkernels/attention.cl \
     'int head = block / blocks, h = g * ratio + head,' \
     'int head = block / blocks, h = g + head * shared,' $models models
+mutant 'exact gelu without the slope of its share' clkernels/unary.cl \
+    'dy *YKI_FMA(v, pdf(v), cdf(v))' 'dy *cdf(v)' tests/op/check_unary
+mutant 'gelu by tanh for the exact one' clkernels/unary.cl \
+    'UNARY(gelu, x *cdf(x),' 'UNARY(gelu, x *gelu_share(x),' tests/op/check_unary
 mutant 'gelu by tanh without the slope of its share' clkernels/unary.cl \
     'dy *YKI_FMA(v * gelu_share(v) * (1.f - gelu_share(v)), gelu_slope(v), gelu_share(v))' \
     'dy *gelu_share(v)' $models models
@@ -138,8 +187,17 @@ mutant 'chunks beyond the quota' lib/device/selection.c \
     tests/gpu/check_planner candidates
 mutant 'turned on in backward' clkernels/rope.cl \
     'loadv(0, rest), &c) * sign;' 'loadv(0, rest), &c);' $models models
+mutant 'pairs that lie apart for neighbours' lib/op/sequence/rope_solver.c \
+    'flat.vector, flat.group, a.interleaved);' 'flat.vector, flat.group, 0);' tests/op/check_sequence
+mutant 'neighbours in one order, and back in another' clkernels/rope.cl \
+    'high.odd = second.hi;' 'high.odd = first.hi;' tests/op/check_sequence
 mutant 'one frequency' clkernels/rope.cl \
     'frequency[pair + i] * (ulong)position' 'frequency[0] * (ulong)position' tests/op/check_sequence
+mutant 'gradient of a norm from rows that are not there' lib/op/norm/layer_norm_solver.c \
+    'yki_arg_slot(recipe, part);
+    yki_arg_expr(recipe, "rows", f.rows);' \
+    'yki_arg_slot(recipe, part);
+    yki_arg_expr(recipe, "rows", a.rms ? YKI_CONST(rows) : f.rows);' tests/op/check_norm
 mutant 'root mean square without weight' clkernels/layer_norm.cl \
     '((v) * (gamma))' '(v)' $models models
 mutant 'gate and value exchanged' clkernels/swiglu.cl \
@@ -152,6 +210,7 @@ mutant 'ignored rows have a gradient' clkernels/loss_rows.cl \
     'yki_put_some(good && !ignored ? v SCALED_BY :' 'yki_put_some(true ? v SCALED_BY :' $models models
 mutant 'the last of equal tokens' clkernels/embedding.cl \
     'sums[k] += rest[k];' 'sums[k] = rest[k];' $models models
+
 fusion=tests/plan/check_fusion
 
 mutant 'a tied head without the gradient of its embedding' lib/op/embedding/embedding_solver.c \

@@ -74,6 +74,7 @@ enum { TILED_LENGTH = 70, TILED_HEADS = 2, TILED_BATCH = 2, TILED_ARRAYS = 5 };
 /* What attention and its gradient read and write. */
 typedef struct tiled_values {
     float *x, *y, *lse, *dy, *dx;
+    int32_t *lengths; /* NULL: all rows are there */
 } tiled_values;
 
 /* Runs both by the solver that alone_only and alone_last name. */
@@ -81,12 +82,16 @@ static void
 run_both(const yki_problem *forward, const yki_problem *gradient, unsigned tuning,
          const tiled_values *v)
 {
-    alone_run(forward, tuning, TILED_BATCH, (void *[]){v->x, v->y, v->lse});
-    alone_run(gradient, tuning, TILED_BATCH, (void *[]){v->x, v->y, v->dy, v->lse, v->dx});
+    void *const to[] = {v->x, v->y, v->lse}, *const back[] = {v->x, v->y, v->dy, v->lse, v->dx};
+    void *const to_length[] = {v->x, v->lengths, v->y, v->lse};
+    void *const back_length[] = {v->x, v->y, v->dy, v->lse, v->lengths, v->dx};
+
+    alone_run(forward, tuning, TILED_BATCH, v->lengths ? to_length : to);
+    alone_run(gradient, tuning, TILED_BATCH, v->lengths ? back_length : back);
 }
 
 /* Every tile gives the same bits, which are near those of the processor's kernels; the last piece
- * of a head is whole or narrow. */
+ * of a head is whole or narrow. Causal, or over what is there of samples of unequal length. */
 START_TEST(tiles_give_equal_bits)
 {
     /* Of the first two one has a narrow piece, and each has tiles of its own. */
@@ -94,23 +99,26 @@ START_TEST(tiles_give_equal_bits)
     const yki_attention_attrs attrs = {.heads = TILED_HEADS,
                                        .shared = 1,
                                        .width = widths[_i],
-                                       .causal = 1,
+                                       .causal = _i % 2 == 0,
+                                       .lengths = _i % 2,
                                        .lse = 1,
                                        .scale = 0.2f};
     const int64_t columns = TILED_HEADS * widths[_i], packed = columns + 2 * widths[_i];
     const yki_operand x = alone_tensor(YOKE_F32, true, yoke_shape(TILED_LENGTH, packed));
     const yki_operand y = alone_tensor(YOKE_F32, true, yoke_shape(TILED_LENGTH, columns));
     const yki_operand lse = alone_tensor(YOKE_F32, true, yoke_shape(TILED_HEADS, TILED_LENGTH));
+    const yki_operand some = alone_tensor(YOKE_I32, true, yoke_shape());
+    int32_t lengths[TILED_BATCH] = {TILED_LENGTH - 3, 5};
     yki_problem forward = {.op = &yki_op_attention,
-                           .input_count = 1,
-                           .in = {x},
+                           .input_count = attrs.lengths ? 2 : 1,
+                           .in = {x, some},
                            .out = y,
                            .extra_count = 1,
                            .extra = {lse},
                            .max.batch = TILED_BATCH};
     yki_problem gradient = {.op = &yki_op_attention_grad,
-                            .input_count = 4,
-                            .in = {x, y, y, lse},
+                            .input_count = attrs.lengths ? 5 : 4,
+                            .in = {x, y, y, lse, some},
                             .out = x,
                             .max.batch = TILED_BATCH};
     const size_t size_x = (size_t)(TILED_BATCH * TILED_LENGTH * packed);
@@ -128,7 +136,8 @@ START_TEST(tiles_give_equal_bits)
     for (int k = 0; k < 3; k++) {
         for (int i = 0; i < TILED_ARRAYS; i++)
             arrays[k][i] = malloc(sizes[i] * sizeof(float));
-        v[k] = (tiled_values){arrays[k][0], arrays[k][1], arrays[k][2], arrays[k][3], arrays[k][4]};
+        v[k] = (tiled_values){arrays[k][0], arrays[k][1], arrays[k][2],
+                              arrays[k][3], arrays[k][4], attrs.lengths ? lengths : NULL};
         alone_fill(v[k].x, size_x, 1);
         alone_fill(v[k].dy, size_y, 2);
     }
