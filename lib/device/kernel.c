@@ -17,20 +17,24 @@
 
 /* Whether the driver says of a kernel of next to no registers, too, that groups of so many
  * work-items are too large. Then the number is no limit: NVIDIA's driver answers 256 for all
- * kernels, and launches groups of 1024. */
-static bool
-is_no_limit(yoke_device *device, size_t items)
+ * kernels, and launches groups of 1024. Fails where memory is short, for then it is not known. */
+static yoke_status
+see_no_limit(yoke_device *device, size_t items, bool *no_limit)
 {
     char options[40];
     yki_program *program;
     cl_kernel kernel;
     size_t most = 0;
+    yoke_status status;
     cl_int error;
 
+    *no_limit = false;
+    if (items > device->traits.max_group)
+        return YOKE_OK;
     snprintf(options, sizeof options, "-DVEC=2 -DWG=%zu", items);
-    if (items > device->traits.max_group ||
-        yki_program_get(device, "peak.cl", options, &program) != YOKE_OK)
-        return false;
+    status = yki_program_get(device, "peak.cl", options, &program);
+    if (status != YOKE_OK)
+        return status == YOKE_ERROR_OUT_OF_MEMORY ? status : YOKE_OK;
     kernel = clCreateKernel(program->cl, "yki_peak_copy", &error);
     if (error == CL_SUCCESS) {
         error = clGetKernelWorkGroupInfo(kernel, device->cl, CL_KERNEL_WORK_GROUP_SIZE, sizeof most,
@@ -38,7 +42,8 @@ is_no_limit(yoke_device *device, size_t items)
         clReleaseKernel(kernel);
     }
     yki_program_release(program);
-    return error == CL_SUCCESS && most < items;
+    *no_limit = error == CL_SUCCESS && most < items;
+    return YOKE_OK;
 }
 
 /* A group that is no multiple of what the device runs at a time leaves some of it idle. yoke's
@@ -62,6 +67,7 @@ inspect(yki_kernel *kernel)
 {
     yoke_device *device = &kernel->program->space->devices[0];
     size_t items, wanted;
+    bool no_limit = false;
     cl_int error = clGetKernelInfo(kernel->cl, CL_KERNEL_NUM_ARGS, sizeof kernel->argument_count,
                                    &kernel->argument_count, NULL);
 
@@ -79,7 +85,9 @@ inspect(yki_kernel *kernel)
         kernel->most = device->traits.max_group;
     items = kernel->required[0] * kernel->required[1] * kernel->required[2];
     wanted = items ? items : YKI_MIN((uint32_t)YKI_FREE_GROUP, device->traits.max_group);
-    if (wanted > kernel->most && is_no_limit(device, wanted))
+    if (wanted > kernel->most)
+        YKI_TRY(see_no_limit(device, wanted, &no_limit));
+    if (no_limit)
         kernel->most = wanted;
     if (items > 1 && device->traits.type == YOKE_DEVICE_GPU)
         tell_idle_lanes(kernel, device, items);
