@@ -58,6 +58,8 @@ run() {
         settings="$settings OPENCL_LAYERS=$face XDG_CACHE_HOME=$PWD/$out/face.cache YOKE_TEST_QUICK=1"
         # A group of work-items takes PoCL long to optimise, and its kernels run for a moment.
         [ "${YOKE_TEST_THOROUGH:-}" = 1 ] || settings="$settings POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable"
+        # For every day the networks with attention.
+        case $icd:$3 in */face/*:tests/golden/*) settings="$settings CK_RUN_CASE=language" ;; esac
         ;;
     # Small cases: an interpreter. The fault layer notes the kernels that are launched. (Oclgrind
     # could, with --inst-counts, but writes beyond its own memory then.)
@@ -154,6 +156,7 @@ wanted() {
     face:tests/op/* | face:tests/device/check_kept_spaces | face:tests/plan/check_plan | face:tests/plan/check_canonical_plans | face:tests/plan/check_fusion*) ;;
     face:tests/team/check_team_results | face:tests/train/check_fit) ;;
     face:tests/train/check_granules | face:tests/train/check_any_split | face:tests/train/check_models) ;;
+    face:tests/replica/check_generator | face:tests/replica/check_sequences | face:tests/golden/check_golden) ;;
     face:*) return 1 ;;
     # Likewise where a compiler takes most of the time: kernels, what the driver itself does, and
     # that the pieces fit. Programs that take long are left to rusticl-all.

@@ -530,8 +530,9 @@ test_suite(void)
     tcase_add_loop_test(tcase, golden_residual, 0, 2);
     tcase_add_loop_test(tcase, golden_smooth, 0, 2);
     tcase_add_loop_test(tcase, golden_sequence, 0, 2);
+    tcase_add_loop_test(tcase, golden_zoo, 0, 2);
+    tcase = test_case(suite, "language");
     tcase_add_loop_test(tcase, golden_gpt, 0, 2);
     tcase_add_loop_test(tcase, golden_llama, 0, 2);
-    tcase_add_loop_test(tcase, golden_zoo, 0, 2);
     return suite;
 }
