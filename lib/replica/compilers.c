@@ -7,11 +7,11 @@
  * makes the same tasks of them. What it compiles comes here through the caches of yoke and of the
  * driver.
  *
- * There is one for each core that this process may use but one. Only processors are helped: of
- * their drivers PoCL compiles one kernel at a time in a process. One process of a host is helped at
- * a time, because others, such as the ranks of a job, mostly wait for the same kernels. Where
- * anything is missing - the program, a cache, a core, a graph that can be written - nothing is
- * started, and that is no error.
+ * There is one for each core that this process may use but one, and no more than the memory has
+ * GiB, as each takes a part of one. Only processors are helped: of their drivers PoCL compiles one
+ * kernel at a time in a process. One process of a host is helped at a time, because others, such as
+ * the ranks of a job, mostly wait for the same kernels. Where anything is missing - the program, a
+ * cache, a core, a graph that can be written - nothing is started, and that is no error.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -117,12 +117,16 @@ find_program(void)
     return access(path, X_OK) ? NULL : path;
 }
 
+/* How many are started. */
 static size_t
-count_cores(void)
+count_wanted(void)
 {
+    size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) / ((1u << 30) / (size_t)sysconf(_SC_PAGESIZE));
     cpu_set_t cores;
 
-    return sched_getaffinity(0, sizeof cores, &cores) ? 1 : (size_t)CPU_COUNT(&cores);
+    if (sched_getaffinity(0, sizeof cores, &cores))
+        return 0;
+    return YKI_MIN(YKI_MIN((size_t)CPU_COUNT(&cores) - 1, memory), (size_t)MOST);
 }
 
 /* Takes the lock of the processes of a host that are helped. Returns its descriptor, or -1. */
@@ -186,12 +190,12 @@ static yki_claims *
 begin(void *user, const yki_plan_options *o)
 {
     yki_compilers *c = user;
-    const size_t cores = count_cores();
+    const size_t wanted = count_wanted();
     const char *program = find_program();
     char *text;
     int job;
 
-    if (!o->training || !program || cores < 2 ||
+    if (!o->training || !program || wanted == 0 ||
         !yki_context_cache_dir(yki_device_context(c->device)) ||
         yki_device_get_traits(c->device)->type != YOKE_DEVICE_CPU)
         return NULL;
@@ -202,7 +206,7 @@ begin(void *user, const yki_plan_options *o)
     job = c->lock >= 0 ? share(c, text) : -1;
     free(text);
     if (job >= 0) {
-        start(c, program, job, YKI_MIN(cores - 1, (size_t)MOST));
+        start(c, program, job, wanted);
         close(job);
     }
     if (c->count == 0) {
