@@ -228,6 +228,8 @@ mutant 'an embedding without the gradient of its tied head' clkernels/embedding.
 #define FIRST_ELEMENT(k) 0.f' $fusion dense
 mutant 'an embedding adds to a table that others read' lib/plan/fuse_embedding.c \
     'yki_fusion_only_reader(f, other) != reader' 'false' $fusion dense
+mutant 'a tied gradient is moved to where it belongs' lib/plan/fuse_embedding.c \
+    'plan->values[other].storage = YKI_STORE_LENT;' ';' $fusion dense
 mutant 'a square table of a Conv1D lies as it is' lib/data/weights_load.c \
     'if (is_conv1d(l, w))
             YKI_TRY(turn(w));' \

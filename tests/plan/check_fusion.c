@@ -339,6 +339,30 @@ START_TEST(a_tied_head_computes_its_logits_once)
 }
 END_TEST
 
+/* The other gradient is made where the sum belongs, and not moved there. */
+static void
+check_place_of_sum(yoke_device *device, yoke_graph *graph, const void *with)
+{
+    fusing_side side;
+    unsigned found = 0;
+
+    (void)with;
+    fusing_open(&side, device, graph, 7, true, false);
+    for (size_t t = 0; t < side.plan->task_count; t++) {
+        const yki_task *task = &side.plan->tasks[t];
+
+        if (task->problem.op != &yki_op_embedding_grad)
+            continue;
+        ck_assert_uint_eq(task->problem.input_count, 3);
+        ck_assert_ptr_nonnull(side.plan->values[task->slots[3]].buffer);
+        ck_assert_ptr_eq(side.plan->values[task->slots[2]].buffer,
+                         side.plan->values[task->slots[3]].buffer);
+        found++;
+    }
+    ck_assert_uint_eq(found, 1);
+    fusing_close(&side);
+}
+
 /* The table of the embedding has other gradients: of a head that is the same table, of another
  * embedding, or of both. No sum is left, only the products of the embeddings: the rows are added
  * where it was. */
@@ -368,6 +392,8 @@ START_TEST(an_embedding_adds_its_rows_to_another_gradient)
         yoke_graph_set_loss(
             g, yoke_softmax_cross_entropy(g, x, target, &(yoke_loss_options){.axis = -1}));
     }
+    if (_i == 0)
+        fusing_each(g, check_place_of_sum, NULL);
     fusing_check(
         g, true,
         &(fusing_expected){"binary-flat", _i > 0 ? 3 : 0, _i == 2 ? 2 : 1, 1e-5, 7, false});
