@@ -310,6 +310,10 @@ mutant 'a token does not see itself' clkernels/attention_step.cl \
 mutant 'sum of the last block of a cache' clkernels/attention_step.cl \
     'sum = YKI_FMA(sum, factor, yki_lanes_sum(((s[0] + s[1]) + s[2]) + s[3]));' \
     'sum = yki_lanes_sum(((s[0] + s[1]) + s[2]) + s[3]);' tests/replica/check_generator
+mutant 'all but the last part of a cache' clkernels/attention_step.cl \
+    '(end + each - 1) / each' 'end / each' tests/op/check_rows
+mutant 'a group of many does not see its token' clkernels/attention_step.cl \
+    'rows == 1 && stop == end' 'rows == 1 && stop < end' tests/op/check_rows
 mutant 'keys for values' clkernels/attention_step.cl \
     'from[shared * D + d]' 'from[d]' tests/replica/check_generator
 mutant 'one token more than asked for' lib/replica/sampling.c \
