@@ -91,9 +91,15 @@ typedef struct layer {
 } layer;
 
 static const layer layers[] = {
-    {{1, 0, {1}}, 1, 1, false},      {{1, 0, {784}}, 128, 6, false},
-    {{1, 0, {10}}, 32, 33, false},   {{2, 0, {3, 37}}, 41, 5, true},
-    {{2, 0, {7, 29}}, 10, 9, false}, {{3, 0, {2, 5, 8}}, 3, 4, false},
+    {{1, 0, {1}}, 1, 1, false},
+    {{1, 0, {784}}, 128, 6, false},
+    {{1, 0, {10}}, 32, 33, false},
+    {{2, 0, {3, 37}}, 41, 5, true},
+    {{2, 0, {7, 29}}, 10, 9, false},
+    {{3, 0, {2, 5, 8}}, 3, 4, false},
+    /* few rows of a matrix, all of them long */
+    {{1, 0, {1100}}, 3, 3, false},
+    {{1, 0, {1101}}, 2, 5, true},
 };
 
 START_TEST(dense_matches_oracle)

@@ -10,6 +10,8 @@
 #include "op/matmul/matmul.h"
 
 enum { MOST_ROWS = 8, MOST_AT_ONCE = 4, SHARE = 32, GROUP = 128, MAX_GROUPS = 32768 };
+/* So many in each compute unit keep a GPU's memory busy, if each has some vectors to read. */
+enum { ITEMS_PER_CORE = 1024, VECTORS_PER_ITEM = 4 };
 /* Smaller pieces of the matrix are not worth waking another core for. */
 enum { PIECE_BYTES = 65536, PIECES_PER_CORE = 4 };
 
@@ -92,11 +94,24 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     return recipe->status;
 }
 
+/* How many work-items read a row of the matrix together. Where it has few rows, as most of a
+ * language model's have, more of them share one. */
+static uint32_t
+share_of(const yki_gemm *g, const yki_device_traits *traits, uint32_t group)
+{
+    int64_t share = SHARE;
+
+    while (2 * share <= group && g->k.constant / 4 > share * VECTORS_PER_ITEM &&
+           g->n.constant * share < (int64_t)traits->compute_units * ITEMS_PER_CORE)
+        share *= 2;
+    return (uint32_t)share;
+}
+
 static yoke_status
 emit_groups(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
             yki_recipe *recipe)
 {
-    uint32_t group = GROUP;
+    uint32_t group = GROUP, share;
     yki_launch *launch;
     char options[64];
     yki_expr groups;
@@ -107,16 +122,17 @@ emit_groups(const yki_problem *problem, const yki_device_traits *traits, unsigne
         return yki_fail_bug("a solver of products was asked for another operator");
     while (group > traits->max_group)
         group /= 2;
-    snprintf(options, sizeof options, " -DWG=%u -DSHARE=%d -DBY_FOUR=%d", group, SHARE,
+    share = share_of(&g, traits, group);
+    snprintf(options, sizeof options, " -DWG=%u -DSHARE=%u -DBY_FOUR=%d", group, share,
              g.k.constant % 4 == 0 && g.a_m % 4 == 0 && g.b_n % 4 == 0);
     launch = start(recipe, problem, &g, "yki_gemv_groups", options);
     groups = g.n;
-    groups.divisor = group / SHARE;
+    groups.divisor = group / share;
     groups.max = MAX_GROUPS;
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, group, 1, 1);
     yki_launch_iterations(launch, problem, 0,
-                          (yki_expr_value(g.n, problem->max) / (group / SHARE) / MAX_GROUPS + 1) *
-                              MOST_ROWS * (g.k.constant / SHARE + 16));
+                          (yki_expr_value(g.n, problem->max) / (group / share) / MAX_GROUPS + 1) *
+                              MOST_ROWS * (g.k.constant / share + 16));
     return recipe->status;
 }
 
