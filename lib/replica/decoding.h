@@ -29,4 +29,7 @@ yoke_status yki_language_find(const yoke_graph *graph, const char *output, yki_l
 yoke_status yki_decoding_create(const yoke_graph *graph, const yki_language *language, int64_t rows,
                                 int64_t streams, int64_t context, bool fills, yki_decoding *made);
 
+/* Lends the plan of a generator that computes one row of each stream, for who looks at launches. */
+const yki_plan *yki_generator_plan(const yoke_generator *generator);
+
 #endif

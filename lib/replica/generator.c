@@ -216,6 +216,12 @@ yoke_generator_context(const yoke_generator *g)
     return g ? g->context : 0;
 }
 
+const yki_plan *
+yki_generator_plan(const yoke_generator *g)
+{
+    return g->decode.plan;
+}
+
 /* ---- prompts ---- */
 
 static yoke_status

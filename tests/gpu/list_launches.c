@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * list_launches.c - what one training step of a model launches on a GPU that is not there: for the
- * scripts beside it.
+ * list_launches.c - what one training step of a model launches on a GPU that is not there, or the
+ * step in which one writes a token: for the scripts beside it.
  *
  *   list_launches NULLDRIVER MODEL BATCH PRECISION LOG
  *
@@ -13,7 +13,8 @@
  *
  * A model is one of yoke's, or one of those that are here, one block of a transformer:
  * "transformer", whose attention is made of products and a softmax; "gpt", "gpt-wide" and
- * "gpt-narrow", of heads of 64, 128 and 32, with the operator.
+ * "gpt-narrow", of heads of 64, 128 and 32, with the operator. "write-MODEL" is a generator with
+ * one of yoke's language models and all of its context; its BATCH is how many streams it writes.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -23,10 +24,13 @@
 #include "../tools/models.h"
 #include "device/internal.h"
 #include "gpu/null.h"
+#include "replica/decoding.h"
 #include "train/trainer.h"
 
 enum { WARM = 3, LINE = 4096 };
 enum { TOKENS = 128, WORDS = 1000, WIDTH = 256, HEADS = 4, CLASSES = 10 };
+/* What the names of generators begin with. */
+#define WRITES "write-"
 
 static void
 need(yoke_status status)
@@ -143,9 +147,16 @@ add_units(yoke_device *device, bool units)
     device->traits.f16 = YKI_DOT_MMA_F16;
 }
 
+/* What is made, and the plan of its step. */
+typedef struct stepped {
+    yoke_trainer *trainer;
+    yoke_generator *generator;
+    const yki_plan *plan;
+} stepped;
+
 /* Makes a trainer, trains some steps, and logs one more. argv: MODEL BATCH PRECISION LOG. */
-static yoke_trainer *
-train(const null_driver *driver, char **argv)
+static void
+train(const null_driver *driver, yoke_context *context, char **argv, stepped *made)
 {
     const char *name = argv[0], *precision = argv[2];
     int64_t batch = strtoll(argv[1], NULL, 10);
@@ -163,12 +174,9 @@ train(const null_driver *driver, char **argv)
     yoke_feed feeds[2] = {yoke_feed_i32("image", (int32_t *)image, batch * TOKENS),
                           yoke_feed_i32("label", target, batch)};
     size_t fed = 2;
-    yoke_context *context;
     yoke_graph *graph;
     yoke_team *team;
-    yoke_trainer *trainer;
 
-    need(yoke_context_create(&(yoke_context_options){.no_cache = true}, &context));
     need(yoke_team_create(context, "gpu:0", NULL, &team));
     add_units(yoke_team_get_device(team, 0), strcmp(precision, "f32") != 0);
     if (model) {
@@ -181,19 +189,70 @@ train(const null_driver *driver, char **argv)
         fprintf(stderr, "list_launches: there is no model \"%s\"\n", name);
         exit(EXIT_FAILURE);
     }
-    need(yoke_trainer_create(team, graph, &options, &trainer));
+    need(yoke_trainer_create(team, graph, &options, &made->trainer));
     for (int i = 0; i < WARM; i++)
-        need(yoke_trainer_step(trainer, batch, feeds, fed, NULL));
+        need(yoke_trainer_step(made->trainer, batch, feeds, fed, NULL));
     if (driver->log(argv[3]) != 0)
         abort();
-    need(yoke_trainer_step(trainer, batch, feeds, fed, NULL));
+    need(yoke_trainer_step(made->trainer, batch, feeds, fed, NULL));
     driver->log(NULL);
+    made->plan = made->trainer->crew.members[0].replica->training;
     yoke_graph_destroy(graph);
     yoke_team_destroy(team);
-    yoke_context_destroy(context);
     free(image);
     free(target);
-    return trainer;
+}
+
+/* A language model whose samples have as many tokens as its context. */
+static yoke_model *
+whole_model(const char *name)
+{
+    const yki_tool_model *found = yki_tool_find_model(name);
+    char why[TOOL_MODEL_WHY];
+    yki_tool_model model;
+    yoke_graph *graph;
+    yoke_model *made;
+
+    if (!found || !found->language) {
+        fprintf(stderr, "list_launches: there is no language model \"%s\"\n", name);
+        exit(EXIT_FAILURE);
+    }
+    if (!yki_tool_size_model(found, &found->sizes, found->sizes.context, &model, why)) {
+        fprintf(stderr, "list_launches: %s\n", why);
+        exit(EXIT_FAILURE);
+    }
+    need(yki_tool_build_model(&model, &graph));
+    need(yoke_model_create(graph, NULL, &made));
+    yoke_graph_destroy(graph);
+    return made;
+}
+
+/* Makes a generator, gives each stream a prompt of one token, lets it write some tokens, and logs
+ * the step of one more. argv: MODEL STREAMS PRECISION LOG. */
+static void
+generate(const null_driver *driver, yoke_context *context, char **argv, stepped *made)
+{
+    const yoke_generator_options options = {.streams = strtoll(argv[1], NULL, 10),
+                                            .level = YOKE_PLAN_ESTIMATE};
+    size_t streams = (size_t)options.streams, running;
+    yoke_prompt *prompts = need_memory(streams, sizeof *prompts);
+    int32_t *tokens = need_memory(streams, sizeof *tokens), first = 0;
+    yoke_model *model = whole_model(argv[0]);
+
+    need(yoke_generator_create(context, "gpu:0", model, &options, &made->generator));
+    for (size_t i = 0; i < streams; i++)
+        prompts[i] = (yoke_prompt){&first, 1};
+    need(yoke_generator_start(made->generator, prompts, streams, NULL));
+    for (int i = 0; i < WARM; i++)
+        need(yoke_generator_next(made->generator, tokens, &running));
+    if (driver->log(argv[3]) != 0)
+        abort();
+    need(yoke_generator_next(made->generator, tokens, &running));
+    driver->log(NULL);
+    made->plan = yki_generator_plan(made->generator);
+    yoke_model_destroy(model);
+    free(prompts);
+    free(tokens);
 }
 
 /* ---- which launch is which ---- */
@@ -301,7 +360,8 @@ main(int argc, char **argv)
     void *module = argc == 6 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
     void *symbol = module ? dlsym(module, NULL_DRIVER_SYMBOL) : NULL;
     const null_driver *(*get)(void);
-    yoke_trainer *trainer;
+    yoke_context *context;
+    stepped made = {0};
     FILE *log;
 
     if (!symbol) {
@@ -310,14 +370,22 @@ main(int argc, char **argv)
         return 2;
     }
     memcpy(&get, &symbol, sizeof get);
-    trainer = train(get(), argv + 2);
+    need(yoke_context_create(&(yoke_context_options){.no_cache = true}, &context));
+    if (strncmp(argv[2], WRITES, strlen(WRITES)) == 0) {
+        argv[2] += strlen(WRITES);
+        generate(get(), context, argv + 2, &made);
+    } else {
+        train(get(), context, argv + 2, &made);
+    }
+    yoke_context_destroy(context);
     log = fopen(argv[5], "r");
     if (!log) {
         perror(argv[5]);
         return EXIT_FAILURE;
     }
-    tell_launches(trainer->crew.members[0].replica->training, log);
+    tell_launches(made.plan, log);
     fclose(log);
-    yoke_trainer_destroy(trainer);
+    yoke_trainer_destroy(made.trainer);
+    yoke_generator_destroy(made.generator);
     return EXIT_SUCCESS;
 }
