@@ -510,3 +510,22 @@ yki_cache_lock(yoke_context *context, const char *key, yki_lock *lock)
     }
     close(dir);
 }
+
+int
+yki_context_take_lock(yoke_context *context)
+{
+    int dir = open_directory(context, true);
+    yki_lock lock = {.fd = -1};
+
+    if (dir < 0)
+        return -1;
+    (void)yki_lock_take(dir, "compile", 0, &lock);
+    close(dir);
+    return lock.fd;
+}
+
+void
+yki_context_drop_lock(int fd)
+{
+    yki_lock_release(&(yki_lock){.fd = fd});
+}

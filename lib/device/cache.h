@@ -42,8 +42,8 @@ typedef enum yki_lock_state {
     YKI_LOCK_BROKEN /* the file cannot be made, or its file system has no locks; see errno */
 } yki_lock_state;
 
-/* Takes this host's lock for `key` (of hex digits), a file in the open directory `dirfd`. It waits,
- * for at most `patience` seconds for each holder in turn. */
+/* Takes this host's lock for `key` (of hex digits, or "compile"), a file in the open directory
+ * `dirfd`. It waits, for at most `patience` seconds for each holder in turn. */
 yki_lock_state yki_lock_take(int dirfd, const char *key, double patience, yki_lock *lock);
 void yki_lock_release(yki_lock *lock); /* a lock that is not held is fine */
 

@@ -38,6 +38,10 @@ const char *yki_device_id(const yoke_device *device);
 yoke_context *yki_device_context(const yoke_device *device);
 /* The directory for compiled kernels and wisdom; NULL: nothing is kept on disk. */
 const char *yki_context_cache_dir(const yoke_context *context);
+/* Takes the lock of a host's processes that start others to compile for them, without waiting.
+ * Returns what drops it, or -1: somebody has it, or there is no cache. (cache.c) */
+int yki_context_take_lock(yoke_context *context);
+void yki_context_drop_lock(int lock);
 /* Returns an environment variable. It returns NULL if the variable is unset or empty, or if the
  * process has more rights than its user (setuid): such a process must not read files that the user
  * chose, nor start programs. */

@@ -36,7 +36,8 @@ enum {
     NAME_SIZE = HOST_SIZE + 16
 };
 
-/* Writes "build-HOST-DIGIT.lock", with characters that are safe in a file name. */
+/* Writes "build-HOST-DIGIT.lock", or "compile-HOST.lock" for the key "compile", with characters
+ * that are safe in a file name. */
 static void
 lock_name(const char *key, char name[NAME_SIZE])
 {
@@ -49,7 +50,10 @@ lock_name(const char *key, char name[NAME_SIZE])
         if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
               *c == '-' || *c == '.'))
             *c = '_';
-    snprintf(name, NAME_SIZE, "build-%s-%c.lock", host, key[0]);
+    if (strcmp(key, "compile") == 0)
+        snprintf(name, NAME_SIZE, "compile-%s.lock", host);
+    else
+        snprintf(name, NAME_SIZE, "build-%s-%c.lock", host, key[0]);
 }
 
 /* Returns 1 if it took the lock, 0 if somebody has it, -1 if the file system has no locks. */

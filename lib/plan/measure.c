@@ -75,25 +75,26 @@ pattern_of(const yki_problem *problem, uint32_t index)
     return 0;
 }
 
-/* Only what these extents use is filled. */
+/* With `only_integers`, floats keep what the memory has: they are for runs that are not timed. */
 static yoke_status
-make_operands(bench *b, const yki_trial *trials, size_t count, yki_extents extents)
+make_operands(bench *b, const yki_trial *trials, size_t count, bool only_integers)
 {
     const yki_problem *problem = &trials[0].problem;
     yoke_device *device = yki_queue_device(b->queue);
 
     for (uint32_t i = 0; i < yki_problem_operands(problem); i++) {
-        uint64_t size = 0, used = 0;
+        uint64_t size = 0;
 
         for (size_t t = 0; t < count; t++) {
             const yki_problem *p = &trials[t].problem;
             yki_expr bytes = yki_operand_bytes(yki_problem_operand(p, i));
 
             size = YKI_MAX(size, (uint64_t)yki_expr_value(bytes, p->max));
-            used = YKI_MAX(used, (uint64_t)yki_expr_value(bytes, extents));
         }
         YKI_TRY(yki_buffer_create(device, size, 0, "an operand to measure with", &b->operands[i]));
-        YKI_TRY(yki_queue_fill(b->queue, b->operands[i], 0, used, pattern_of(problem, i),
+        if (only_integers && yki_problem_operand(problem, i)->type == YOKE_F32)
+            continue;
+        YKI_TRY(yki_queue_fill(b->queue, b->operands[i], 0, size, pattern_of(problem, i),
                                YKI_NO_WAIT, NULL));
     }
     YKI_TRY(yki_buffer_create(device, sizeof(yki_step_values), 0, "step values", &b->step));
@@ -346,7 +347,7 @@ yki_measure(yki_queue *queue, yki_trial *trials, size_t count, bool prepare, dou
     b.runners = yki_alloc(count, sizeof *b.runners, "what is measured");
     if (!b.runners)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = make_operands(&b, trials, count, trials[0].problem.max);
+    status = make_operands(&b, trials, count, false);
     for (size_t t = 0, done; t < count && status == YOKE_OK; t += done) {
         if (t > 0 && yki_now() >= deadline)
             break;
@@ -371,7 +372,7 @@ yki_measure_nothing(yki_queue *queue, yki_trial *trial, bool prepare)
 
     one.batch = YKI_MIN(one.batch, 1);
     if (status == YOKE_OK)
-        status = make_operands(&b, trial, 1, one);
+        status = make_operands(&b, trial, 1, true);
     place_operands(&b, &trial->problem, operands);
     if (status == YOKE_OK)
         status = yki_runner_create(queue, &trial->problem, &recipe, operands, b.step, &made);

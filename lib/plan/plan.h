@@ -754,12 +754,16 @@ yoke_status yki_plan_time(yki_plan *plan, yki_trial *trial);
  * beginning. */
 typedef struct yki_claims {
     atomic_uint_least64_t keys[4096];
+    atomic_bool over; /* nothing more is compiled */
 } yki_claims;
 
 /* Who compiles the kernels of a plan beside this process. */
 typedef struct yki_rehearsal {
-    /* Starts them. Returns what they claim, or NULL: there are none, so nothing is rehearsed. */
-    yki_claims *(*begin)(void *user, const yki_plan_options *options);
+    /* Whether there may be any. */
+    bool (*may)(void *user, const yki_plan_options *options);
+    /* Starts them. What `known` has is compiled already. Returns what they claim, or NULL: there
+     * are none, so nothing is rehearsed. */
+    yki_claims *(*begin)(void *user, const yki_plan_options *options, const yki_claims *known);
     void (*end)(void *user); /* waits until they are done; only after a begin that started some */
     void *user;
 } yki_rehearsal;

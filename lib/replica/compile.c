@@ -83,7 +83,7 @@ main(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     job = open_job();
     root = job ? json_loads(job->text, 0, NULL) : NULL;
-    if (!root ||
+    if (!root || kill(job->parent, 0) ||
         json_unpack(root, "{s:s, s:s, s:s, s:o}", "graph", &graph, "device", &device, "cache",
                     &cache, "options", &object) ||
         !read_options(object, &options))

@@ -7,21 +7,22 @@
  * makes the same tasks of them. What it compiles comes here through the caches of yoke and of the
  * driver.
  *
- * There is one for each core that this process may use but one, and no more than the memory has
- * GiB, as each takes a part of one. Only processors are helped: of their drivers PoCL compiles one
- * kernel at a time in a process. One process of a host is helped at a time, because others, such as
- * the ranks of a job, mostly wait for the same kernels. Where anything is missing - the program, a
+ * There is one for each core that this process may use but one, and one at most for each GiB of
+ * memory that is available. Only processors are helped: of their drivers PoCL compiles one kernel
+ * at a time in a process. One process of a host is helped at a time, because others, such as the
+ * ranks of a job, mostly wait for the same kernels. Where anything is missing - the program, a
  * cache, a core, a graph that can be written - nothing is started, and that is no error.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -29,9 +30,13 @@
 
 #include "replica/compilers.h"
 
+#include "config.h"
+
 enum { MOST = 7 };
-/* Seconds for what they compile at the end. */
-#define PATIENCE 30.0
+/* Bytes that one may need. */
+#define MEMORY ((uint64_t)1 << 30)
+
+double yki_compilers_patience = 30;
 
 extern char **environ;
 extern const char yki_compile_program[]; /* its path; the build writes it */
@@ -117,32 +122,38 @@ find_program(void)
     return access(path, X_OK) ? NULL : path;
 }
 
-/* How many are started. */
-static size_t
-count_wanted(void)
+/* Returns the number that follows `name` in a file of the kernel's, else `otherwise`. */
+static uint64_t
+read_number(const char *path, const char *name, uint64_t otherwise)
 {
-    size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) / ((1u << 30) / (size_t)sysconf(_SC_PAGESIZE));
-    cpu_set_t cores;
+    FILE *file = fopen(path, "re");
+    char line[256];
+    uint64_t number;
 
-    if (sched_getaffinity(0, sizeof cores, &cores))
-        return 0;
-    return YKI_MIN(YKI_MIN((size_t)CPU_COUNT(&cores) - 1, memory), (size_t)MOST);
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, name, strlen(name)) == 0 &&
+            sscanf(line + strlen(name), "%" SCNu64, &number) == 1) {
+            otherwise = number;
+            break;
+        }
+    if (file)
+        fclose(file);
+    return otherwise;
 }
 
-/* Takes the lock of the processes of a host that are helped. Returns its descriptor, or -1. */
-static int
-take_lock(const yki_compilers *c)
+size_t
+yki_compilers_wanted(void)
 {
-    char *path =
-        yki_format("%s/compile.lock", yki_context_cache_dir(yki_device_context(c->device)));
-    int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    uint64_t memory = read_number("/proc/meminfo", "MemAvailable:", 0) * 1024;
+    uint64_t share = read_number("/sys/fs/cgroup/cpu.max", "", UINT64_MAX); /* in 0.1 s */
+    cpu_set_t cores;
+    uint64_t count;
 
-    yki_free(path);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB)) {
-        close(fd);
-        return -1;
-    }
-    return fd;
+    memory = YKI_MIN(memory, read_number("/sys/fs/cgroup/memory.max", "", UINT64_MAX));
+    if (sched_getaffinity(0, sizeof cores, &cores))
+        return 0;
+    count = YKI_MIN((uint64_t)CPU_COUNT(&cores), share / 100000);
+    return count < 2 ? 0 : (size_t)YKI_MIN(YKI_MIN(count - 1, memory / MEMORY), (uint64_t)MOST);
 }
 
 /* Starts processes that have the job as their input and say nothing. */
@@ -165,6 +176,9 @@ start(yki_compilers *c, const char *program, int job, size_t most)
     if (!posix_spawn_file_actions_adddup2(&files, job, 0) &&
         !posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0) &&
         !posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0) &&
+#ifdef HAVE_POSIX_SPAWN_FILE_ACTIONS_ADDCLOSEFROM_NP
+        !posix_spawn_file_actions_addclosefrom_np(&files, 3) && /* the application's */
+#endif
         !posix_spawnattr_setsigmask(&attributes, &none) &&
         !posix_spawnattr_setsigdefault(&attributes, &all) &&
         !posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
@@ -182,31 +196,37 @@ stop(yki_compilers *c)
         munmap(c->job, c->size);
     c->job = NULL;
     if (c->lock >= 0)
-        close(c->lock);
+        yki_context_drop_lock(c->lock);
     c->lock = -1;
 }
 
+static bool
+may(void *user, const yki_plan_options *o)
+{
+    const yki_compilers *c = user;
+
+    return o->training && yki_device_get_traits(c->device)->type == YOKE_DEVICE_CPU &&
+           yki_context_cache_dir(yki_device_context(c->device)) && find_program() &&
+           yki_compilers_wanted() > 0;
+}
+
 static yki_claims *
-begin(void *user, const yki_plan_options *o)
+begin(void *user, const yki_plan_options *o, const yki_claims *known)
 {
     yki_compilers *c = user;
-    const size_t wanted = count_wanted();
     const char *program = find_program();
     char *text;
     int job;
 
-    if (!o->training || !program || wanted == 0 ||
-        !yki_context_cache_dir(yki_device_context(c->device)) ||
-        yki_device_get_traits(c->device)->type != YOKE_DEVICE_CPU)
-        return NULL;
-    text = describe(c, o);
-    if (!text)
-        return NULL;
-    c->lock = take_lock(c);
-    job = c->lock >= 0 ? share(c, text) : -1;
+    c->lock = yki_context_take_lock(yki_device_context(c->device));
+    text = c->lock >= 0 ? describe(c, o) : NULL;
+    job = text ? share(c, text) : -1;
     free(text);
     if (job >= 0) {
-        start(c, program, job, wanted);
+        memcpy(&c->job->claims, known, sizeof *known);
+        c->job->parent = getpid();
+        if (program)
+            start(c, program, job, yki_compilers_wanted());
         close(job);
     }
     if (c->count == 0) {
@@ -218,25 +238,38 @@ begin(void *user, const yki_plan_options *o)
     return &c->job->claims;
 }
 
+/* Returns whether a process has ended. `late`: it is killed if it has not. The application may have
+ * waited for it before. */
+static bool
+has_ended(pid_t process, bool late)
+{
+    pid_t ended = waitpid(process, NULL, WNOHANG);
+
+    if (ended == 0 && late) {
+        kill(process, SIGKILL);
+        while ((ended = waitpid(process, NULL, 0)) < 0 && errno == EINTR)
+            continue;
+    }
+    return ended != 0;
+}
+
 /* They end by themselves. One that hangs is killed: then its kernels are compiled here. */
 static void
 end(void *user)
 {
     const struct timespec pause = {0, 5000000};
     yki_compilers *c = user;
-    double deadline = yki_now() + PATIENCE;
+    double deadline = yki_now() + yki_compilers_patience;
 
     while (c->count) {
-        const pid_t process = c->processes[c->count - 1];
         const bool late = yki_now() > deadline;
-        pid_t ended;
+        size_t left = 0;
 
-        if (late)
-            kill(process, SIGKILL);
-        ended = waitpid(process, NULL, late ? 0 : WNOHANG);
-        if (ended == process || (ended < 0 && errno != EINTR)) /* the application may have waited */
-            c->count--;
-        else if (ended == 0)
+        for (size_t i = 0; i < c->count; i++)
+            if (!has_ended(c->processes[i], late))
+                c->processes[left++] = c->processes[i];
+        c->count = left;
+        if (left)
             nanosleep(&pause, NULL);
     }
     stop(c);
@@ -253,7 +286,7 @@ yki_compilers_create(yoke_device *device, yoke_graph *graph, yki_compilers **out
         return YOKE_ERROR_OUT_OF_MEMORY;
     c->device = device;
     c->graph = graph;
-    c->rehearsal = (yki_rehearsal){.begin = begin, .end = end, .user = c};
+    c->rehearsal = (yki_rehearsal){.may = may, .begin = begin, .end = end, .user = c};
     c->lock = -1;
     *out = c;
     return YOKE_OK;

@@ -260,7 +260,8 @@ open(yoke_replica *r, yoke_device *device, yoke_graph *graph, const yoke_replica
         if (!r->precision)
             return YOKE_ERROR_OUT_OF_MEMORY;
     }
-    YKI_TRY(yki_compilers_create(device, graph, &r->compilers));
+    if (!r->weights->placed) /* a stage's plan is not the whole graph's */
+        YKI_TRY(yki_compilers_create(device, graph, &r->compilers));
     return yki_open_wisdom(device, o->wisdom, &r->wisdom);
 }
 

@@ -383,12 +383,14 @@ mutant 'norm for clipping alone' lib/train/loss_scale.c 'clip_norm : FLT_MAX' 'c
 mutant 'the scale of the step before last' lib/train/steps.c \
     'if (status == YOKE_OK && t->loss_scale.scales)' 'if (false)' tests/train/check_loss_scale scale
 mutant 'claimed by two' lib/plan/rehearse.c 'found == key' 'found == 0' tests/replica/check_compile claims
-mutant 'claimed and compiled' lib/plan/rehearse.c 'runs && fresh' 'runs' tests/replica/check_compile claims
+mutant 'claimed and compiled' lib/plan/rehearse.c 'fresh && r->purpose == COMPILE_NEW' 'r->purpose == COMPILE_NEW' tests/replica/check_compile claims
 mutant 'processes for nothing' lib/plan/rehearse.c \
     'o->level == YOKE_PLAN_ESTIMATE ||' '' tests/replica/check_compile processes
-mutant 'processes each time' lib/plan/rehearse.c '|| count < FEW' '' tests/replica/check_compile processes
+mutant 'processes each time' lib/plan/rehearse.c 'r.fresh < FEW' 'false' tests/replica/check_compile processes
+mutant 'compiled for another plan' lib/plan/rehearse.c 'claim_all(known, &compiled);' '' \
+    tests/replica/check_compile processes
 mutant 'processes left behind' lib/replica/compilers.c \
-    'nanosleep(&pause, NULL);' 'c->count--;' tests/replica/check_compile processes
+    'return ended != 0;' 'return true;' tests/replica/check_compile processes
 mutant 'skipped steps count' lib/replica/replica.c 'r->step - r->skipped' 'r->step' \
     tests/train/check_loss_scale scale
 mutant 'a scale of 1 is not kept' lib/train/checkpoint.c '!yki_loss_scale_is_valid(scale)' \

@@ -4,7 +4,6 @@
  * to its owner, what they compile is found, and whatever becomes of them, the plan is made.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +65,7 @@ static uint64_t
 builds_of(yki_claims *claims)
 {
     const yki_plan_options options = {
-        .max.batch = BATCH, .training = true, .level = YOKE_PLAN_MEASURE};
+        .max.batch = BATCH, .training = true, .level = YOKE_PLAN_MEASURE, .budget = 600};
     yoke_graph *graph = make_graph();
     yki_weights *weights;
     yki_queue *queue;
@@ -197,16 +196,6 @@ count_ended(const char *status, unsigned *ended, unsigned *so)
     free(text);
 }
 
-/* As many as there should be. */
-static unsigned
-expected(void)
-{
-    cpu_set_t cores;
-
-    ck_assert_int_eq(sched_getaffinity(0, sizeof cores, &cores), 0);
-    return (unsigned)YKI_MIN(CPU_COUNT(&cores) - 1, 7);
-}
-
 /* Makes a trainer's replica and lets it train; no process is left behind. */
 static void
 train(yoke_plan_level level)
@@ -235,7 +224,7 @@ train(yoke_plan_level level)
 static bool
 is_helped(void)
 {
-    return yki_device_get_traits(device)->type == YOKE_DEVICE_CPU && expected() > 0;
+    return yki_device_get_traits(device)->type == YOKE_DEVICE_CPU && yki_compilers_wanted() > 0;
 }
 
 START_TEST(processes_help)
@@ -243,17 +232,55 @@ START_TEST(processes_help)
     unsigned ended, good;
 
     use_real_program();
+    yki_compilers_patience = 600;
     open_device(false);
     train(YOKE_PLAN_MEASURE);
     count_ended("0", &ended, &good);
-    ck_assert_uint_eq(ended, is_helped() ? expected() : 0);
+    ck_assert_uint_eq(ended, is_helped() ? yki_compilers_wanted() : 0);
     ck_assert_uint_eq(good, ended);
     ck_assert_uint_eq(scratch_log_count(YOKE_LOG_INFO, "were compiled here, the others beside"),
                       ended > 0);
     /* Times are known now, so that nothing is left to compile before. */
     train(YOKE_PLAN_MEASURE);
     count_ended("0", &ended, &good);
-    ck_assert_uint_eq(ended, is_helped() ? expected() : 0);
+    ck_assert_uint_eq(ended, is_helped() ? yki_compilers_wanted() : 0);
+    close_device();
+}
+END_TEST
+
+/* Times are forgotten, but what was compiled for this process is known. */
+START_TEST(no_process_for_what_is_compiled)
+{
+    unsigned ended, good;
+
+    use_real_program();
+    yki_compilers_patience = 600;
+    for (int i = 0; i < 2; i++) {
+        open_device(false);
+        train(YOKE_PLAN_MEASURE);
+        close_device();
+        unlink(scratch_path("kernels/wisdom"));
+    }
+    count_ended("0", &ended, &good);
+    ck_assert_uint_le(ended, yki_compilers_wanted());
+}
+END_TEST
+
+/* Another process of this host is helped. */
+START_TEST(one_process_is_helped)
+{
+    unsigned ended, good;
+    int lock;
+
+    use_program("exit 0", 0700);
+    open_device(false);
+    lock = yki_context_take_lock(context);
+    ck_assert_int_ge(lock, 0);
+    ck_assert_int_eq(yki_context_take_lock(context), -1);
+    train(YOKE_PLAN_MEASURE);
+    count_ended("0", &ended, &good);
+    ck_assert_uint_eq(ended, 0);
+    yki_context_drop_lock(lock);
     close_device();
 }
 END_TEST
@@ -284,8 +311,7 @@ END_TEST
 
 START_TEST(one_that_hangs_is_killed)
 {
-    if (!test_is_thorough())
-        TEST_SKIP("waits for half a minute");
+    yki_compilers_patience = 0.5;
     use_program("exec sleep 1000", 0700);
     open_device(false);
     train(YOKE_PLAN_MEASURE);
@@ -328,12 +354,11 @@ test_suite(void)
     tcase_add_checked_fixture(processes, scratch_set_up_cold, scratch_tear_down);
     tcase_set_timeout(processes, 60);
     tcase_add_test(processes, processes_help);
+    tcase_add_test(processes, no_process_for_what_is_compiled);
+    tcase_add_test(processes, one_process_is_helped);
     tcase_add_loop_test(processes, no_process_without_need, 0, 3);
     tcase_add_loop_test(processes, bad_programs_do_no_harm, 0, 3);
-    tcase_add_loop_test(processes, bad_jobs_are_refused, 0, 3);
-    processes = test_case(suite, "hangs");
-    tcase_add_checked_fixture(processes, scratch_set_up_cold, scratch_tear_down);
-    tcase_set_timeout(processes, 60);
     tcase_add_test(processes, one_that_hangs_is_killed);
+    tcase_add_loop_test(processes, bad_jobs_are_refused, 0, 3);
     return suite;
 }
