@@ -359,7 +359,7 @@ yki_measure(yki_queue *queue, yki_trial *trials, size_t count, bool prepare, dou
 }
 
 yoke_status
-yki_measure_nothing(yki_queue *queue, yki_trial *trial, bool prepare)
+yki_run_once(yki_queue *queue, yki_trial *trial, bool prepare)
 {
     const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(queue));
     yki_buffer *operands[YKI_MAX_OPERANDS];

@@ -743,7 +743,7 @@ yoke_status yki_measure(yki_queue *queue, yki_trial *trials, size_t count, bool 
                         double deadline);
 /* Runs a trial once, with one sample, so that its kernels are compiled. Allocates its operands for
  * the time of the call. Waits. */
-yoke_status yki_measure_nothing(yki_queue *queue, yki_trial *trial, bool prepare);
+yoke_status yki_run_once(yki_queue *queue, yki_trial *trial, bool prepare);
 /* Gives the seconds of what the planner adds, from wisdom or by measuring; 0 if neither knows.
  * (offers.c) */
 yoke_status yki_plan_time(yki_plan *plan, yki_trial *trial);

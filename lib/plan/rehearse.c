@@ -118,7 +118,7 @@ take(yki_plan *plan, const yki_task *task, yki_trial *trial, rehearsed *r)
     fresh = claim_kernels(plan, trial, r);
     r->fresh += fresh;
     if (fresh && r->purpose == COMPILE_NEW &&
-        yki_measure_nothing(plan->queue, trial, yki_task_packs(plan, task)) != YOKE_OK)
+        yki_run_once(plan->queue, trial, yki_task_packs(plan, task)) != YOKE_OK)
         (void)yki_queue_finish(plan->queue); /* it returns the error once more */
 }
 

@@ -145,7 +145,7 @@ size_t
 yki_compilers_wanted(void)
 {
     uint64_t memory = read_number("/proc/meminfo", "MemAvailable:", 0) * 1024;
-    uint64_t share = read_number("/sys/fs/cgroup/cpu.max", "", UINT64_MAX); /* in 0.1 s */
+    uint64_t share = read_number("/sys/fs/cgroup/cpu.max", "", UINT64_MAX); /* us in 0.1 s */
     cpu_set_t cores;
     uint64_t count;
 

@@ -34,10 +34,8 @@ extern double yki_compilers_patience;
     X(bool, strict)                                                                                \
     X(bool, scales_loss)                                                                           \
     X(bool, team)                                                                                  \
-    X(bool, small)                                                                                 \
     X(bool, repeats)                                                                               \
     X(bool, late_sums)                                                                             \
-    X(uint64_t, most)                                                                              \
     X(uint32_t, lag)
 
 #endif
