@@ -5,10 +5,11 @@
  * They run in turns. The first run compiles and does not count. The least time of one of them, and
  * the median of what the others take relative to it in the same round, count: other work on the
  * machine only adds to a time, and where it makes all slower for a while, relations stay. What
- * takes far longer than another has few rounds. Short runs are enqueued several at a time: the
- * host's wait for one would otherwise be most of the time, while a plan does not wait. Devices that
- * are not processors idle at a fraction of their clock, so they work for a moment before anything
- * is timed, and more runs are enqueued at a time, because starting one takes longer.
+ * takes far longer than another has few rounds, and what loses each of them has no more. Short runs
+ * are enqueued several at a time: the host's wait for one would otherwise be most of the time,
+ * while a plan does not wait. Devices that are not processors idle at a fraction of their clock, so
+ * they work for a moment before anything is timed, and more runs are enqueued at a time, because
+ * starting one takes longer.
  *
  * A trial that does not build, launch or fit is left out. Whether it was the trial or the device
  * that failed, a command that does next to nothing tells.
@@ -18,7 +19,7 @@
 
 #include "plan/plan.h"
 
-enum { FEW_ROUNDS = 3, ROUNDS = 11 };
+enum { FEW_ROUNDS = 3, SOME_ROUNDS = 5, ROUNDS = 11 };
 
 /* How runs are repeated: those that take less than `seconds` are, until they take so long, but at
  * most `most` times. */
@@ -35,14 +36,20 @@ static const repeats on_processors = {3e-4, 16}, on_others = {2e-3, 256};
 #define STEADY     0.03
 /* Seconds: after FEW_ROUNDS rounds, what took longer in all has no more of them, ... */
 #define LONG_ROUNDS 0.1
-/* ... nor has what takes so many times as long as the fastest. */
+/* ... nor has what takes so many times as long as the fastest, ... */
 #define HOPELESS 1.3
+/* ... nor, after SOME_ROUNDS, what took so many times as long in each of them. After one round that
+ * has what took so many times as long as the fastest in it, and before it. */
+#define LOSES   1.03
+#define FAR_OFF 2
 
 typedef struct runner {
     yki_trial *trial;
     yki_runner *runner;
     int repeats; /* runs that are timed together */
     int rounds;
+    bool open;     /* has another round */
+    double before; /* seconds of a run before the rounds */
     double times[ROUNDS];
 } runner;
 
@@ -158,7 +165,7 @@ open_runner(bench *b, yki_trial *trial)
         yki_solver_emit(trial->solver, &trial->problem, traits, trial->tuning, &recipe);
     double seconds = 0;
 
-    *r = (runner){.trial = trial, .repeats = 1};
+    *r = (runner){.trial = trial, .repeats = 1, .open = true};
     place_operands(b, &trial->problem, operands);
     if (status == YOKE_OK)
         status =
@@ -174,6 +181,7 @@ open_runner(bench *b, yki_trial *trial)
         status = run(b, r, b->prepare, &seconds);
         repeat(b, r, seconds);
     }
+    r->before = seconds;
     if (status == YOKE_OK)
         b->count++;
     else
@@ -243,27 +251,63 @@ relative(const runner *r, const runner *other)
     return ratios[(count - 1) / 2];
 }
 
-/* Returns the trial that is fastest by the medians. */
+/* Returns the trial that is fastest by the medians, of those that have run as often. */
 static const runner *
 fastest(const bench *b)
 {
-    const runner *found = &b->runners[0];
+    const runner *found = NULL;
 
-    for (size_t i = 1; i < b->count; i++)
-        if (relative(&b->runners[i], found) < 1)
+    for (size_t i = 0; i < b->count; i++)
+        if (b->runners[i].open && (!found || relative(&b->runners[i], found) < 1))
             found = &b->runners[i];
     return found;
 }
 
-/* Returns whether a trial that has run FEW_ROUNDS times needs no more rounds. */
+/* Returns whether a trial that has run FEW_ROUNDS times or more needs no more rounds. */
 static bool
-is_done(const bench *b, const runner *r, const runner *best)
+is_done(const runner *r, const runner *best)
 {
     double all = 0;
+    bool loses = r->rounds >= SOME_ROUNDS;
 
-    for (int k = 0; k < r->rounds; k++)
+    for (int k = 0; k < r->rounds; k++) {
         all += r->times[k] * r->repeats;
-    return b->count == 1 || all > LONG_ROUNDS || relative(r, best) > HOPELESS;
+        loses &= r->times[k] > LOSES * best->times[k];
+    }
+    return loses || all > LONG_ROUNDS || relative(r, best) > HOPELESS;
+}
+
+/* Marks the trials that need no round but the first. One that was the fastest in it stays open. */
+static void
+close_far_off(bench *b)
+{
+    const runner *best = &b->runners[0];
+
+    for (size_t i = 1; i < b->count; i++)
+        if (b->runners[i].times[0] < best->times[0])
+            best = &b->runners[i];
+    for (size_t i = 0; i < b->count; i++) {
+        runner *r = &b->runners[i];
+
+        r->open = r->times[0] <= FAR_OFF * best->times[0] || r->before <= FAR_OFF * best->before;
+    }
+}
+
+/* Marks the trials that have another round, and the best one if there are any to compare with it.
+ * Returns whether there are. */
+static bool
+choose_runners(bench *b, const runner *best)
+{
+    size_t open = 0;
+
+    for (size_t i = 0; i < b->count; i++) {
+        runner *r = &b->runners[i];
+
+        r->open = r->open && r != best && !is_done(r, best);
+        open += r->open;
+    }
+    b->runners[best - b->runners].open = open > 0;
+    return open > 0;
 }
 
 /* Keeps a device at work until it is no longer becoming faster. */
@@ -293,21 +337,30 @@ time_runners(bench *b)
 
     if (!b->processor)
         YKI_TRY(warm_up(b));
-    for (int round = 0; round < ROUNDS; round++)
+    for (int round = 0; round < ROUNDS; round++) {
+        if (round == 1)
+            close_far_off(b);
+        if (round == FEW_ROUNDS)
+            best = fastest(b);
+        if (best && !choose_runners(b, best))
+            break;
         for (size_t i = 0; i < b->count; i++) {
             runner *r = &b->runners[i];
 
-            if (i == 0 && round == FEW_ROUNDS)
-                best = fastest(b);
-            if (best && (r->rounds < round || is_done(b, r, best)))
-                continue;
-            YKI_TRY(run(b, r, b->prepare, &r->times[r->rounds++]));
+            if (r->open)
+                YKI_TRY(run(b, r, b->prepare, &r->times[r->rounds++]));
         }
+    }
     least = best->times[0];
     for (int k = 1; k < best->rounds; k++)
         least = YKI_MIN(least, best->times[k]);
-    for (size_t i = 0; i < b->count; i++)
-        b->runners[i].trial->seconds = least * relative(&b->runners[i], best);
+    for (size_t i = 0; i < b->count; i++) {
+        const runner *r = &b->runners[i];
+
+        /* Of one round alone, the best may have had bad luck in that. */
+        r->trial->seconds =
+            r->rounds == 1 ? YKI_MIN(r->before, r->times[0]) : least * relative(r, best);
+    }
     return YOKE_OK;
 }
 
