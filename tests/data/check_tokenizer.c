@@ -428,7 +428,7 @@ START_TEST(windows)
     yoke_dataset *train = open_text(path, 8, YOKE_PART_TRAIN);
     yoke_dataset *test = open_text(path, 8, YOKE_PART_TEST);
     int32_t tokens[8], next[8], first;
-    bool moved = false;
+    bool moved = false, by_seed = false;
 
     ck_assert_int_eq(yoke_dataset_count(train), (all - all / 10 - 1) / 8 - 1);
     ck_assert_int_eq(yoke_dataset_count(test), (all / 10 - 1) / 8);
@@ -449,8 +449,11 @@ START_TEST(windows)
         yki_dataset_begin_epoch(train, 5, epoch);
         read_window(train, 0, tokens, next);
         ck_assert_int_eq(tokens[0], first);
+        yki_dataset_begin_epoch(train, 6, epoch);
+        read_window(train, 0, tokens, next);
+        by_seed |= tokens[0] != first;
     }
-    ck_assert(moved);
+    ck_assert(moved && by_seed);
     yoke_dataset_destroy(train);
     yoke_dataset_destroy(test);
 }
@@ -581,6 +584,136 @@ START_TEST(tokens_are_of_the_text_as_it_is)
 }
 END_TEST
 
+static int64_t
+read_tokens(const yoke_dataset *d, int64_t count, int32_t tokens[8])
+{
+    for (int64_t i = 0; i < count; i++) {
+        int32_t window[1];
+
+        ASSERT_OK(yoke_dataset_read(d, "tokens", &i, 1, window, sizeof window));
+        tokens[i] = window[0];
+    }
+    return yoke_dataset_count(d);
+}
+
+/* Between the files of a folder, and after the last, stands the token that ends a text. */
+START_TEST(files_of_a_folder_end)
+{
+    static const char *const names[] = {"<|endoftext|>", "<|end_of_text|>"};
+
+    for (size_t i = 0; i < YKI_COUNT(names); i++) {
+        static const int32_t expected[] = {0, 1, 2, 1, 1};
+        yoke_text_options o = {.context = 1, .part = YOKE_PART_ANY};
+        yoke_tokenizer *t;
+        yoke_dataset *d;
+        char more[256];
+        const char *json;
+        int32_t tokens[8];
+
+        snprintf(more, sizeof more,
+                 ", \"added_tokens\": [{\"id\": 2, \"content\": \"%s\", \"special\": true}]",
+                 names[i]);
+        json = json_of("\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": []", more);
+        ASSERT_OK(yoke_tokenizer_from_json(json, strlen(json), &t));
+        if (i == 0)
+            ck_assert_int_eq(mkdir(scratch_path("texts"), 0777), 0);
+        scratch_write(scratch_path("texts/1"), "ab", 2);
+        scratch_write(scratch_path("texts/2"), "bb", 2);
+        o.tokenizer = t;
+        ASSERT_OK(yoke_dataset_open_text(scratch_path("texts"), &o, &d));
+        /* Of 6 tokens, 5 are followed by one; the last window leaves room to move. */
+        ck_assert_int_eq(read_tokens(d, 4, tokens), 4);
+        ck_assert_mem_eq(tokens, expected, 4 * sizeof *tokens);
+        ck_assert_int_eq(yoke_dataset_text_tokens(d), 4);
+        yoke_dataset_destroy(d);
+        yoke_tokenizer_destroy(t);
+    }
+}
+END_TEST
+
+/* A vocabulary that 16 bits do not count. */
+START_TEST(tokens_of_32_bits)
+{
+    enum { LARGE = 70000 };
+    const char *json =
+        json_of("\"type\": \"BPE\", \"vocab\": {\"a\": 70000, \"b\": 1}, \"merges\": []", "");
+    yoke_text_options o = {.context = 1, .part = YOKE_PART_ANY};
+    char *kept = malloc(4096);
+    int32_t tokens[8];
+    yoke_tokenizer *t;
+    yoke_dataset *d;
+
+    ASSERT_OK(yoke_tokenizer_from_json(json, strlen(json), &t));
+    scratch_write(scratch_path("text"), "abaabb", 6);
+    o.tokenizer = t;
+    for (int again = 0; again < 2; again++) {
+        static const int32_t expected[] = {LARGE, 1, LARGE, LARGE};
+
+        if (again) { /* the file of tokens by itself */
+            sprintf(kept, "%s.tokens", scratch_path("text"));
+            o.tokenizer = NULL;
+        }
+        ASSERT_OK(yoke_dataset_open_text(again ? kept : scratch_path("text"), &o, &d));
+        ck_assert_int_eq(read_tokens(d, 4, tokens), 4);
+        ck_assert_mem_eq(tokens, expected, sizeof expected);
+        ck_assert_int_eq(yoke_dataset_vocabulary(d), LARGE + 1);
+        yoke_dataset_destroy(d);
+    }
+    yoke_tokenizer_destroy(t);
+    free(kept);
+}
+END_TEST
+
+/* Writes a file of llm.c with tokens that count up from `first`. */
+static void
+write_shard(const char *name, int first)
+{
+    enum { COUNT = 9 };
+    uint32_t head[256] = {20240520, 1, COUNT};
+    unsigned char file[sizeof head + 2 * COUNT] = {0};
+
+    memcpy(file, head, sizeof head);
+    for (int i = 0; i < COUNT; i++)
+        file[sizeof head + 2 * (size_t)i] = (unsigned char)(first + i);
+    scratch_write(scratch_path(name), file, sizeof file);
+}
+
+/* Of a folder of llm.c, shards with "val" or "test" in their names are the test; without one of
+ * these the tail of all tokens is. */
+START_TEST(shards_are_parts)
+{
+    enum { TRAIN = 20, TEST = 100 };
+    static const char *const names[] = {"words_val_000.bin", "words_test.bin"};
+    int32_t tokens[8];
+    yoke_dataset *d;
+
+    ck_assert_int_eq(mkdir(scratch_path("shards"), 0777), 0);
+    write_shard("shards/words_train_000.bin", TRAIN);
+    write_shard("shards/words_train_001.bin", TRAIN + 9);
+    for (size_t i = 0; i < YKI_COUNT(names); i++) {
+        char name[64];
+
+        snprintf(name, sizeof name, "shards/%s", names[i]);
+        write_shard(name, TEST);
+        d = open_text(scratch_path("shards"), 1, YOKE_PART_TRAIN);
+        ck_assert_int_eq(yoke_dataset_vocabulary(d), 38);
+        read_tokens(d, 8, tokens);
+        ck_assert_int_eq(tokens[0], TRAIN);
+        yoke_dataset_destroy(d);
+        d = open_text(scratch_path("shards"), 1, YOKE_PART_TEST);
+        ck_assert_int_eq(read_tokens(d, 8, tokens), 8);
+        for (int k = 0; k < 8; k++)
+            ck_assert_int_eq(tokens[k], TEST + k);
+        yoke_dataset_destroy(d);
+        ck_assert_int_eq(unlink(scratch_path(name)), 0);
+    }
+    d = open_text(scratch_path("shards"), 1, YOKE_PART_TEST);
+    ck_assert_int_eq(read_tokens(d, 1, tokens), 1);
+    ck_assert_int_eq(tokens[0], 36);
+    yoke_dataset_destroy(d);
+}
+END_TEST
+
 /* Tokens as NumPy saves them, of any whole type. */
 START_TEST(tokens_of_numpy)
 {
@@ -688,6 +821,9 @@ test_suite(void)
     tcase_add_test(c, short_windows);
     tcase_add_test(c, kept_tokens);
     tcase_add_test(c, tokens_are_of_the_text_as_it_is);
+    tcase_add_test(c, files_of_a_folder_end);
+    tcase_add_test(c, tokens_of_32_bits);
+    tcase_add_test(c, shards_are_parts);
     tcase_add_test(c, tokens_of_numpy);
     tcase_add_test(c, refused_tokens_of_numpy);
     tcase_add_test(c, refused_data);

@@ -159,6 +159,26 @@ check_linkage() {
     done
 }
 
+# chat PROGRAM: it answers each line with one, in the letters of its model, which has no large ones
+chat() {
+    [ -x "$DESTDIR$BINDIR/yoke" ] || return 0
+    [ -s "$work/rhyme.safetensors" ] || {
+        for line in 1 2 3 4 5 6 7 8 9 10 11 12; do
+            echo "he yokes the two before the plough"
+        done >"$work/rhyme.txt"
+        "$DESTDIR$BINDIR/yoke" train --model=gpt --layers=1 --heads=1 --width=16 --context=16 --epochs=1 \
+            --level=estimate --data="$work/rhyme.txt" --tokenizer=characters \
+            --out="$work/rhyme.safetensors" >"$work/training" 2>&1 || die "yoke train: $(cat "$work/training")"
+    }
+    for line in 1 2 3 4 5 6 7 8; do
+        echo "he yokes"
+    done | "$1" "$work/rhyme.safetensors" >"$work/answers" 2>&1 || die "${1##*/} with a model: $(cat "$work/answers")"
+    grep -q '^[a-z ]*$' "$work/answers" || die "${1##*/} writes other letters: $(cat "$work/answers")"
+    [ "$(wc -l <"$work/answers")" = 8 ] || die "${1##*/} does not stop at the end of a line: $(cat "$work/answers")"
+    echo HE | "$1" "$work/rhyme.safetensors" >"$work/answers" 2>&1
+    grep -q 'HE\|character' "$work/answers" || die "${1##*/} takes letters its model does not have: $(cat "$work/answers")"
+}
+
 # Only where something can run: not for another machine, not without a driver.
 run_programs() {
     LD_LIBRARY_PATH=$DESTDIR$LIBDIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -175,7 +195,18 @@ run_programs() {
             die "${program##*/} failed"
         fi
         case ${program##*/} in
-        chat.*) [ "$(tr -d '\n' <"$work/output" | wc -c)" -gt 0 ] || die "${program##*/} answers nothing" ;;
+        chat.*)
+            [ "$(tr -d '\n' <"$work/output" | wc -c)" -gt 0 ] || die "${program##*/} answers nothing"
+            chat "$program"
+            ;;
+        big.*)
+            grep -q '^whole on each device: .*quota' "$work/output" &&
+                awk '/^step/ { if (!first) first = $4; last = $4 } END { exit !(last > 0 && last < first / 2) }' "$work/output" ||
+                die "${program##*/} is not too large for one device, or does not learn: $(cat "$work/output")"
+            ;;
+        gpt.*) # from 8 bits, and nothing known of the text
+            grep -q '^step 150: 0\.[0-4]' "$work/output" || die "${program##*/} has not learned: $(cat "$work/output")"
+            ;;
         esac
         runs=$((runs + 1))
     done

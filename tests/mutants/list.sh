@@ -100,6 +100,8 @@ mutant 'attention looks ahead' clkernels/attention.cl \
     '(intv)(k0 + k) > q0 + v * W + COUNT_UP' '(intv)(k0 + k) > 1 + q0 + v * W + COUNT_UP' $models models
 mutant 'sum of the last block of keys' clkernels/attention.cl \
     'STORE(YKI_FMA(LOAD(sum + c), f, total), sum + c);' 'STORE(total, sum + c);' tests/op/check_attention
+mutant 'shorter blocks of keys' clkernels/attention.cl \
+    '#define BK 64' '#define BK 32' tests/op/check_canonical attention
 mutant 'softmax without the sum of its gradient' clkernels/attention.cl \
     '(LOAD(dp + k * BQ + c) IF_DROP(*factors[k & 3]) - dot)' 'LOAD(dp + k * BQ + c)' $models models
 mutant 'weights that backward does not drop' clkernels/attention.cl \
@@ -297,6 +299,16 @@ mutant 'tokens of files in another order' lib/data/token_file.c \
     'yki_hash_string(&hash, corpus->folder ? file->path : "");' ';' tests/data/check_tokenizer
 mutant 'tokens of another tokenizer' lib/data/token_file.c \
     'yki_tokenizer_hash(w->tokenizer, &hash);' '' tests/data/check_tokenizer
+mutant 'windows of all seeds' lib/data/text_dataset.c \
+    '{seed, 0x77696E64u}' '{seed & 0, 0x77696E64u}' tests/data/check_tokenizer
+mutant 'training on what is to validate' lib/data/text_dataset.c \
+    'return strstr(name, "val") || strstr(name, "test");' 'return strstr(name, "test");' \
+    tests/data/check_tokenizer
+mutant 'files of a folder without an end' lib/data/token_file.c \
+    'if (w->end < 0)' 'if (w->end > 0)' tests/data/check_tokenizer
+mutant 'large tokens in 16 bits' lib/data/token_file.c \
+    'const size_t size = w->tokenizer->count <= 65536 ? 2 : 4;' 'const size_t size = 2;' \
+    tests/data/check_tokenizer
 mutant 'a short window predicts zeros' lib/data/text_dataset.c \
     'field ? -1 : 0' '0' tests/data/check_tokenizer
 mutant 'as many digits as there are' lib/data/pieces.c \

@@ -266,6 +266,14 @@ attention_case(yoke_graph *g)
                           &(yoke_attention_options){.heads = 4, .causal = true});
 }
 
+/* More keys than a block has, so that the blocks order the sums. */
+static yoke_node *
+attention_blocks_case(yoke_graph *g)
+{
+    return yoke_attention(g, floats(g, yoke_shape(150, (2 + 2) * 8)), NULL,
+                          &(yoke_attention_options){.heads = 2, .shared = 1, .causal = true});
+}
+
 static yoke_node *
 embedding_case(yoke_graph *g)
 {
@@ -352,6 +360,13 @@ START_TEST(attention_has_its_bits)
     for (size_t i = 0; i < op_small_graph_count; i++)
         if (strcmp(op_small_graphs[i].word, "attention") == 0)
             check_small(&op_small_graphs[i], ONLY_OWN_WIDTH);
+}
+END_TEST
+
+START_TEST(larger_attention_has_its_bits)
+{
+    SKIP_SLOW_ATTENTION;
+    check_larger("attention in blocks", attention_blocks_case, 0);
     check_larger("large attention", attention_case, 0);
 }
 END_TEST
@@ -441,11 +456,13 @@ Suite *
 test_suite(void)
 {
     Suite *suite = suite_create("canonical");
-    TCase *tcase = test_case(suite, "canonical"), *rough = test_case(suite, "rough");
+    TCase *tcase = test_case(suite, "canonical"), *attention = test_case(suite, "attention");
+    TCase *rough = test_case(suite, "rough");
 
     tcase_add_loop_test(tcase, small_graphs_have_their_bits, 0, (int)op_small_graph_count);
     tcase_add_loop_test(tcase, larger_graphs_have_their_bits, 0, (int)YKI_COUNT(cases));
-    tcase_add_test(tcase, attention_has_its_bits);
+    tcase_add_test(attention, attention_has_its_bits);
+    tcase_add_test(attention, larger_attention_has_its_bits);
     tcase_add_checked_fixture(rough, scratch_set_up, scratch_tear_down);
     tcase_add_loop_test(rough, rough_quotients_change_no_bits, 0,
                         (int)(op_small_graph_count + YKI_COUNT(cases)));

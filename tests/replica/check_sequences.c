@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cache.h"
 #include "op/harness.h"
 #include "replica/replica.h"
 #include "support/devices.h"
@@ -203,7 +204,16 @@ first_device(yoke_selection **selection)
     return yoke_selection_get(*selection, 0);
 }
 
-/* Lengths go up and down, so nothing is left of a longer step. */
+static yoke_memory_usage
+about(yoke_device *device)
+{
+    yoke_memory_usage usage;
+
+    ASSERT_OK(yoke_device_get_memory(device, &usage));
+    return usage;
+}
+
+/* Lengths go up and down, so nothing is left of a longer step. None builds or allocates. */
 START_TEST(every_length_is_as_if_built_for_it)
 {
     static const int64_t lengths[] = {LENGTH, 1, 4, 2, 3, LENGTH};
@@ -218,8 +228,19 @@ START_TEST(every_length_is_as_if_built_for_it)
         yoke_graph *fixed = network(t, false, _i);
         yoke_replica *other = make(device, fixed);
         static outcome a, b;
+        yoke_memory_usage before;
+        uint64_t builds;
 
         copy_parameters(r, other);
+        if (k == 0) /* the plan that evaluates is made when it is needed */
+            run(r, n, t, false, &a);
+        before = about(device);
+        builds = yki_program_builds();
+        run(r, n, t, true, &a);
+        run(r, n, t, false, &a);
+        ck_assert_uint_eq(yki_program_builds(), builds);
+        ck_assert_uint_eq(about(device).used, before.used);
+        ck_assert_uint_eq(about(device).peak, before.peak);
         run(r, n, t, true, &a);
         run(other, n, t, true, &b);
         ck_assert_double_eq(a.count, b.count);

@@ -59,6 +59,13 @@ says "$work/adapters/adapter_config.json" '"r": 2'
 grep -a -q 'base_model.model.transformer.h.0.attn.c_attn.lora_A.weight' \
     "$work/adapters/adapter_model.safetensors" || fail "no tensor of that name"
 
+# What it takes where nothing is said.
+train 0 --devices=cpu:0 --lora=default --adapters="$work/default"
+for word in '"r": 8,' '"lora_alpha": 16' 'c_attn'; do
+    says "$work/default/adapter_config.json" "$word"
+done
+lacks "$work/default/adapter_config.json" 'c_fc'
+
 # The whole model, the base with the adapters, and the merged model compute the same.
 measure() {
     expect 0 -- eval --devices=cpu:0 --data="$work/rhyme.txt" --json "$@"

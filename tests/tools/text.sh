@@ -92,6 +92,8 @@ expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt=
 most=$(cat "$out")
 expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="he" --length=9 --temperature=1 --top-p=0.001
 [ "$(cat "$out")" = "$most" ] || fail "--top-p=0.001 wrote \"$(cat "$out")\", not \"$most\""
+expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="he" --length=9 --temperature=1 --top-k=1
+[ "$(cat "$out")" = "$most" ] || fail "--top-k=1 wrote \"$(cat "$out")\", not \"$most\""
 last=${most#"${most%?}"}
 expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="he" --length=9 --temperature=0 --stop="$last"
 rest=${most#he}
