@@ -14,8 +14,8 @@
 #   SAMPLES    the file that measurements are added to, one a line, and that `report` reads: a
 #              long run can be cut into several. `make bench-peers` begins anew.
 #
-# A setting that took more than half as long again as the fastest of its type in the first
-# round is not run in the others. What torch.compile makes is kept in the build folder.
+# A setting that took more than twice as long as the fastest of its type in the first round is not
+# run in the others, and does not count. What torch.compile makes is kept in the build folder.
 
 . "${YOKE_SRCDIR:?}/tests/bench/lib.sh"
 . "${YOKE_SRCDIR:?}/tests/bench/turns.sh"

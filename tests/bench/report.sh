@@ -32,8 +32,11 @@ shift 6
 echo version 2.15 3.13
 for setting; do
     case $script:$setting in
+    *:2,channels_last,compile,float32) # with bad luck from the second round on
+        [ ! -e "$0.luck" ] || echo >>"$0.luck"
+        case $(cat "$0.luck" 2>/dev/null | wc -l) in 0 | 1) echo "$setting 10" ;; *) echo "$setting 50" ;; esac ;;
     *tensorflow.py:*) echo "$setting 8" ;;
-    *:2,channels_last,compile,float32 | *:1+1,default*) echo "$setting 10" ;;
+    *:1+1,default*) echo "$setting 10" ;;
     *:2,*,float32) echo "$setting 30" ;;
     *:2,default,eager,bfloat16) echo "$setting 4" ;;
     *) echo "$setting 100" ;;
@@ -87,6 +90,12 @@ says 'goal: **5.00**; goal 3.35.'
 # then one of each type.
 test "$(wc -l <"$work/peers.samples")" -eq 25
 grep -q '<rect x="140"' "$work/peers.svg"
+# It does not count either, though what was the fastest then (10) is slower later (50) than it was (30).
+rm "$YOKE.turn"
+touch "$PYTHON.luck"
+run peers ROUNDS=3 CASES=lenet:256
+says '| 50.0 (10.0-50.0) | 2 threads, cl, compile | **25.0** ('
+rm "$PYTHON.luck"
 # A case without a goal has its size, and no part in the mean.
 rm "$YOKE.turn"
 run peers ROUNDS=1 CASES='resnet50@64:16 tiny:32'

@@ -22,7 +22,7 @@ worthwhile() {
                     if (!(t in best) || $4 < best[t]) best[t] = $4
                 }
         }
-        !($1 in first) || first[$1] <= 1.5 * best[type($1)]'
+        !($1 in first) || first[$1] <= 2 * best[type($1)]'
 }
 
 measure_case() {
@@ -65,12 +65,15 @@ summarize() {
             if (!(key in count)) settings[id] = settings[id] " " $3
             count[key]++
         }
-        # The setting of this type with the least median, or "-".
-        function fastest(id, type,    n, s, i, m, best) {
+        # The setting of this type with the least median, or "-". Those that ran in one round only
+        # are slow ones, unless all others had bad luck later.
+        function fastest(id, type,    n, s, i, m, best, most) {
             best = "-"
             n = split(settings[id], s, " ")
+            for (i = 1; i <= n; i++)
+                if (s[i] ~ type "$" && count[id, s[i]] > most) most = count[id, s[i]]
             for (i = 1; i <= n; i++) {
-                if (s[i] !~ type "$") continue
+                if (s[i] !~ type "$" || count[id, s[i]] < most) continue
                 m = median(times[id, s[i]])
                 if (best == "-" || m < least) { best = s[i]; least = m }
             }
