@@ -312,6 +312,7 @@ START_TEST(broken_one_of_three)
                 ck_assert(faults->flip(&flip));
             }
             if (step(&run, t, YKI_MAX(i, 0)) != YOKE_OK) {
+                ck_assert_int_lt(i - BEGIN, 3); /* steps: each of three devices has had its turn */
                 i = goes_back(t);
                 back++;
             }
@@ -530,6 +531,7 @@ START_TEST(going_back_by_steps)
         }
         if (step(&run, t, YKI_MAX(i, 0)) == YOKE_OK)
             continue;
+        ck_assert_int_lt(i - 7, 2 * 3); /* every second step is one device's turn */
         i = goes_back(t);
         back++;
     }

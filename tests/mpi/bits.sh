@@ -26,6 +26,7 @@ for options in "--devices=cpu:0" "--devices=cpu:0 --accumulate=3 --clip-norm=0.5
     same 2 "$@"
     same 2 "$@" --shares=1,3
     same 3 "$@" --shares=5,0,2
+    same 4 "$@" --shares=1,0,2,2
     same 2 "$@" --devices=cpu:0/2 --shares=1,2,3,4
     hash 1 "$@" --granule=16
     [ "$hash" != "$expected" ] || fail "$*: granules of another size have the same bits"

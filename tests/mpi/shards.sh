@@ -63,6 +63,14 @@ for mode in $modes; do
     YOKE_MPI_MODE=$mode same 2 --optimizer=adam --shard=gradients --shard-by=3,1
 done
 
+# Integers of each size are scattered, too.
+for wire in int32 int16; do
+    case $quick:$wire in 1:int32) continue ;; esac
+    hash 1 --optimizer=adam --wire=$wire
+    expected=$hash
+    same 2 --optimizer=adam --wire=$wire --shard=gradients --shard-by=3,1
+done
+
 # alike BY OPTION...: two processes write the same file with shards and without. Without any-split
 # sums of two processes have one order only.
 alike() {
