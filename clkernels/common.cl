@@ -51,9 +51,9 @@
 
 /* Stands on each kernel, unless its registers have a limit (program.c), which would not count
  * beside it: the size of its groups and, on processors, that it is written in
- * vectors. Otherwise Intel's compiler makes vectors of work-items, although such a group has
- * only one: compiling gemm_cpu.cl took five times as long, and it ran no faster. Other compilers
- * ignore the hint. */
+ * vectors. Otherwise a compiler may make vectors of work-items, although such a group has only one:
+ * compiling gemm_cpu.cl took one of them five times as long, and it ran no faster. Others ignore
+ * the hint. */
 #ifdef YKI_ANY_GROUP
 #define YKI_GROUP(x, y)
 #elif YKI_WIDTH > 4

@@ -192,7 +192,7 @@ void store_narrow(__global const float *tile, __global float *c, int ldc, int ro
 
 /* Goes over the ks parts of a sum; a_ahead and b_ahead are the distances to what is asked for. Where
  * parts are far apart, nothing beyond the last is asked for: that may be in a page which does not
- * exist, and on a Zen 1 looking for such pages took ten times as long as the products. */
+ * exist, and on some processors looking for such pages took ten times as long as the products. */
 #define FOR_PARTS(q, step)                                                                    \
     int lead = (step) > 2 * NR ? YKI_AHEAD : 0;                                               \
                                                                                               \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tile_ahead.cl - the core of tile.cl for devices that copy from global to local memory beside what an
- * item computes (cp.async of NVIDIA's sm_80 and later). A file that includes tile.cl includes this
+ * item computes (cp.async of PTX, sm_80 and later). A file that includes tile.cl includes this
  * behind it and behind tile_mma.cl, if it may be compiled with -DTILE_ROUNDS.
  *
  * Local memory has room for TILE_ROUNDS times TK terms. While those of one round are multiplied, those

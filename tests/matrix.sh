@@ -165,8 +165,8 @@ wanted() {
     rusticl:tests/op/* | rusticl:tests/device/* | rusticl:tests/plan/check_plan) ;;
     rusticl:tests/team/check_team_results | rusticl:tests/train/check_fit | rusticl:tests/replica/check_loader) ;;
     rusticl:*) return 1 ;;
-    # Whole networks take long to compile: on one size of GPU.
-    face-128:tests/train/check_models) ;;
+    # Whole networks take long to compile, as what files of weights are read for: on one size of GPU.
+    face-128:tests/train/check_models | face-128:tests/files/*) ;;
     face*:tests/train/check_models) return 1 ;;
     # Inputs and results where memory is the host's; the kernels are those of face-128.
     face-shared:tests/replica/* | face-shared:tests/team/check_team_results | face-shared:tests/train/check_fit) ;;

@@ -46,7 +46,8 @@ given_up '\<[Gg]ather(s|ed|ing|_[a-z]*)?\>' 'take, read or collect' lib/op lib/g
 given_up '\<allreduce_test\>' 'test' lib mpi tests man
 
 # Solvers ask what a device can do, not who made it.
-makers='\<(nvidia|amd|intel|arm|mali|adreno|apple|qualcomm|geforce|radeon|xeon|epyc|pocl|rusticl)\>'
-found=$(grep -rniE "$makers" lib/op lib/plan | grep -v '^lib/plan/wisdom.c:[0-9]*: \*  ')
+makers='nvidia|amd|intel|arm|mali|adreno|apple|qualcomm|geforce|radeon|xeon|epyc|zen'
+! grep -rniE "\<($makers)\>" clkernels || fail "a kernel names a maker"
+found=$(grep -rniE "\<($makers|pocl|rusticl)\>" lib/op lib/plan | grep -v '^lib/plan/wisdom.c:[0-9]*: \*  ')
 [ -z "$found" ] || fail "a solver or the planner names a maker: $found"
 exit $failed
