@@ -173,7 +173,7 @@ chat() {
     for line in 1 2 3 4 5 6 7 8; do
         echo "he yokes"
     done | "$1" "$work/rhyme.safetensors" >"$work/answers" 2>&1 || die "${1##*/} with a model: $(cat "$work/answers")"
-    grep -q '^[a-z ]*$' "$work/answers" || die "${1##*/} writes other letters: $(cat "$work/answers")"
+    ! grep -q -v '^[a-z ]*$' "$work/answers" || die "${1##*/} writes other letters: $(cat "$work/answers")"
     [ "$(wc -l <"$work/answers")" = 8 ] || die "${1##*/} does not stop at the end of a line: $(cat "$work/answers")"
     echo HE | "$1" "$work/rhyme.safetensors" >"$work/answers" 2>&1
     grep -q 'HE\|character' "$work/answers" || die "${1##*/} takes letters its model does not have: $(cat "$work/answers")"

@@ -14,11 +14,16 @@
  * bucket is known and the one before is through. Models with other numbers of buckets as large may
  * follow; each gets a line.
  *
+ * With SCALE_SPEEDS="S..." devices differ: rank r has the speed number r of these, over and over,
+ * and FORWARD and BACKWARD are of a device with speed 1. Each has as many samples, or with
+ * SCALE_SHARES=speed as many as its speed allows, of as many in all.
+ *
  * Once the comm is made, SMPI is told that it replays: messages have their sizes and times, but no
  * bytes are copied and no sums made, which is what took long. Nothing in mpi/ looks at them.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include <yoke-mpi.h>
@@ -50,6 +55,29 @@ sleep_until(double when)
 
     if (left > 0)
         nanosleep(&t, NULL);
+}
+
+/* By how much longer a step of this rank takes than one of a device with speed 1 and an even share.
+ */
+static double
+slowness(const yoke_comm *comm)
+{
+    const char *shares = getenv("SCALE_SHARES"), *text = getenv("SCALE_SPEEDS");
+    double speeds[16], all = 0;
+    int count = 0;
+
+    for (char *end; text && count < 16; text = end) {
+        speeds[count] = strtod(text, &end);
+        if (end == text)
+            break;
+        count++;
+    }
+    if (count == 0)
+        return 1;
+    for (int r = 0; r < (int)comm->ranks; r++)
+        all += speeds[r % count];
+    return shares && strcmp(shares, "speed") == 0 ? comm->ranks / all
+                                                  : 1 / speeds[(int)comm->rank % count];
 }
 
 static double
@@ -115,6 +143,8 @@ main(int argc, char **argv)
     compute[1] = atof(argv[4]);
     simulated = argc > 5 ? atoi(argv[5]) : 0;
     check(yoke_mpi_comm_create(MPI_COMM_WORLD, &options, &comm));
+    for (int i = 0; i < 2; i++)
+        compute[i] *= slowness(comm);
     smpi_replay_init("scale", comm->rank, 0);
     /* One memory for all simulated ranks: what is in it does not matter. */
     in = SMPI_SHARED_MALLOC(values / (size_t)buckets * sizeof *in);

@@ -120,4 +120,35 @@ for network in ${SCALE_NETWORKS:-ethernet10 fabric100}; do
         simulate "$network" "$n" 25557032 24 0.100 0.200 | tail -n 1 | row "$network" ResNet-50 0.300
     done
 done
+
+# A cluster whose devices have these speeds, over and over. As much is to do as if each had speed 1; by
+# speed it would take so many milliseconds if nothing had to be sent.
+set -- ${SCALE_SPEEDS-4 2 1 1}
+[ $# -gt 0 ] || exit 0
+export SCALE_SPEEDS="$*" SCALE_SHARES
+echo
+echo "| network | 64 devices of speeds $SCALE_SPEEDS | even shares, ms | shares by speed, ms | times | of the sum of speeds |"
+echo "| --- | --- | --- | --- | --- | --- |"
+# mixed MODEL VALUES BUCKETS FORWARD BACKWARD
+mixed() {
+    model=$1
+    shift
+    SCALE_SHARES=even
+    even=$(simulate "$network" 64 "$@" | tail -n 1)
+    SCALE_SHARES=speed
+    echo "$even $(simulate "$network" 64 "$@" | tail -n 1)" | awk -v network="$network" -v model="$model" \
+        -v compute="$3" -v backward="$4" '
+        BEGIN { n = split(ENVIRON["SCALE_SPEEDS"], speed, " ")
+                for (i = 1; i <= n; i++) sum += speed[i] / n }
+        NF == 6 { printf "| %s | %s | %.1f | %.1f | %.2f | %.0f %% |\n", network, model, 1e3 * $2, 1e3 * $5,
+                  $2 / $5, 100 * (compute + backward) / sum / $5; ok = 1 }
+        END { exit !ok }' || {
+        cat run.log
+        exit 1
+    }
+}
+for network in ${SCALE_NETWORKS:-ethernet10 fabric100}; do
+    mixed ResNet-18 11689512 11 0.050 0.100
+    mixed ResNet-50 25557032 24 0.100 0.200
+done
 rm -rf "$work"
