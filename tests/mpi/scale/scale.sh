@@ -101,6 +101,10 @@ row() {
     }
 }
 
+swapped() {
+    awk '{ print $1, $3, $2 }'
+}
+
 # Buckets of both models are of the same size within 0.3 %: one reduction tells of both.
 few() {
     simulate "$1" "$2" 11689512 11 0.050 0.100 1 24 0.100 0.200 >lines
@@ -120,6 +124,18 @@ for network in ${SCALE_NETWORKS:-ethernet10 fabric100}; do
         simulate "$network" "$n" 25557032 24 0.100 0.200 | tail -n 1 | row "$network" ResNet-50 0.300
     done
 done
+
+# Integers of 16 bits, which are half as many bytes, after backward (any-split), from hosts that add up
+# what their devices have before.
+if [ -n "${SCALE_HOSTS-128}" ]; then
+    echo
+    echo "| network | model | hosts | int16, ms, after backward | efficiency | while backward runs | efficiency |"
+    echo "| --- | --- | --- | --- | --- | --- | --- |"
+    for network in ${SCALE_NETWORKS:-ethernet10 fabric100}; do
+        simulate "$network" "${SCALE_HOSTS-128}" 5844756 11 0.050 0.100 | tail -n 1 | swapped | row "$network" ResNet-18 0.150
+        simulate "$network" "${SCALE_HOSTS-128}" 12778516 24 0.100 0.200 | tail -n 1 | swapped | row "$network" ResNet-50 0.300
+    done
+fi
 
 # A cluster whose devices have these speeds, over and over. As much is to do as if each had speed 1; by
 # speed it would take so many milliseconds if nothing had to be sent.
