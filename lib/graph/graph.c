@@ -168,6 +168,15 @@ yoke_graph_status(const yoke_graph *graph)
     return YOKE_ERROR_STATE;
 }
 
+const yoke_node *
+yki_graph_find_statistic(const yoke_graph *graph)
+{
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->op && graph->nodes[i]->op->merge)
+            return graph->nodes[i];
+    return NULL;
+}
+
 size_t
 yki_graph_own_count(const yoke_graph *graph)
 {

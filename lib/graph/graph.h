@@ -258,6 +258,10 @@ yki_value_fits(const yoke_node *node, int64_t value)
 /* Takes a reference, which yoke_graph_destroy gives back, and returns the graph. */
 yoke_graph *yki_graph_retain(yoke_graph *graph);
 
+/* Returns the first node that takes a statistic of the batch, as a batch norm does, over the team
+ * or over the samples of a device. NULL: there is none. */
+const yoke_node *yki_graph_find_statistic(const yoke_graph *graph);
+
 /* Returns how many nodes the user made. The number is fixed when compiling adds others first. */
 size_t yki_graph_own_count(const yoke_graph *graph);
 /* Compiling adds nodes between these two calls. After the first of them the user can add none. */

@@ -31,12 +31,29 @@ is_place(const yoke_graph *graph, const char *name)
     return false;
 }
 
+/* Where a graph has statistics of the batch, all micro-batches of a full step have as many samples:
+ * each changes the running statistics by as much, and so a sample of a smaller one by more. */
+static yoke_status
+check_micro_batches(const yoke_graph *graph, const yoke_trainer_options *o)
+{
+    const int64_t batch = o->batch ? o->batch : 32, count = YKI_MAX(o->accumulate, 1u);
+    int64_t fewer = YKI_MIN(count, batch);
+
+    if (batch % count == 0 || !yki_graph_find_statistic(graph))
+        return YOKE_OK;
+    while (batch % fewer != 0)
+        fewer--;
+    return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                    "accumulate is %lld, but the graph has batch norms, which take statistics of "
+                    "each micro-batch; with stages it must divide the batch, %lld, then: take "
+                    "%lld, or another batch",
+                    (long long)count, (long long)batch, (long long)fewer);
+}
+
 /* What a cut excludes. */
 static yoke_status
 check_cut(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o)
 {
-    const int64_t batch = o->batch ? o->batch : 32, count = YKI_MAX(o->accumulate, 1u);
-
     if (graph->place_count)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "the graph has places (\"%s\"), which say where its nodes are; stages must "
@@ -55,11 +72,7 @@ check_cut(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_opt
                         "stages is %u, and the team has %zu device%s; must be at most that, or "
                         "YOKE_STAGES_AUTO",
                         o->stages, team->total, team->total == 1 ? "" : "s");
-    if (batch % count != 0)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "accumulate is %lld; with stages it must divide the batch, %lld",
-                        (long long)count, (long long)batch);
-    return YOKE_OK;
+    return check_micro_batches(graph, o);
 }
 
 /* What both exclude. */

@@ -53,6 +53,8 @@ check_statistics(const yoke_trainer_options *o, const yoke_node *node)
 static yoke_status
 check_granule(const yoke_trainer_options *o, const yoke_graph *graph)
 {
+    const yoke_node *statistic;
+
     if (o->granule < 0 || o->granule > INT32_MAX)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "granule", o->granule, 0, INT32_MAX);
     if (o->granule && o->reproducible != YOKE_REPRODUCIBLE_ANY_SPLIT)
@@ -83,10 +85,8 @@ check_granule(const yoke_trainer_options *o, const yoke_graph *graph)
                         "the graph has %s, so no batch is split; reproducible must be "
                         "YOKE_REPRODUCIBLE_NO or YOKE_REPRODUCIBLE_RUNS",
                         o->stages ? "stages" : "places");
-    for (size_t i = 0; i < graph->node_count && graph->loss; i++)
-        if (graph->nodes[i]->op && graph->nodes[i]->op->merge)
-            return check_statistics(o, graph->nodes[i]);
-    return YOKE_OK;
+    statistic = graph->loss ? yki_graph_find_statistic(graph) : NULL;
+    return statistic ? check_statistics(o, statistic) : YOKE_OK;
 }
 
 /* The usual granule depends on the batch alone, because the bits depend on it. */

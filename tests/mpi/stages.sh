@@ -81,11 +81,11 @@ if [ -z "$quick" ]; then
     is_within "$far" $limit || fail "an unequal cut differs by $far"
 fi
 # Tokens, another number in each step, whose embedding is the head too, and what is predicted. One rank has
-# no stage.
+# no stage. Micro-batches of 5 samples, and one of 4.
 export TOKENS=1
-STAGES='' weights one-4 1 cpu:0 '' 4
-weights alone 1 cpu:0/3 2 4 3
-weights ranks 3 cpu:0 2 4
+STAGES='' weights one-5 1 cpu:0 '' 5
+weights alone 1 cpu:0/3 2 5 3
+weights ranks 3 cpu:0 2 5
 says 'cpu:0 has no part of the graph: it is no stage'
 agree tokens
 unset TOKENS
@@ -184,7 +184,7 @@ refused() {
     says "$1"
 }
 refused 'stages is 3, and the team has 2 devices; must be at most that' 2 3 1
-refused 'accumulate is 5; with stages it must divide the batch, 24' 2 2 5
+refused 'accumulate is 5, but the graph has batch norms, .* must divide the batch, 24, then: take 4' 2 2 5
 
 # ---- files, with losses and metrics of a test, by the command ----
 

@@ -81,6 +81,11 @@ mutant 'what crosses on one side' lib/team/cut.c \
     'bytes_across(p, first) + bytes_across(p, end)) * p' 'bytes_across(p, first)) * p' tests/team/check_cut
 mutant 'every device as fast' lib/team/cut_graph.c \
     'load->seconds * slowness(c, k)' 'load->seconds' tests/team/check_stages cuts
+mutant 'statistics of unequal micro-batches' lib/team/stages.c \
+    'batch % count == 0 ||' 'batch % count < count ||' tests/team/check_stages cuts
+mutant 'rest of a batch left out' lib/train/steps.c \
+    'm->n = yki_micro_batch_size(p->step->n, count, index);' 'm->n = p->step->n / count;' \
+    tests/team/check_stages alike
 
 # ---- sequences ----
 

@@ -97,9 +97,10 @@ train(const how *h, outcome *out)
     for (int i = 0; i < STEPS; i++)
         ASSERT_OK(team_step(&run, t, i, NULL));
     ASSERT_OK(yoke_trainer_wait(t));
-    if (h->net != TEAM_SEQUENCE) { /* whose samples are no dataset here */
-        yoke_dataset *dataset = team_dataset(&run, 0, 40);
+    if (h->net != TEAM_SEQUENCE) {                         /* whose samples are no dataset here */
+        yoke_dataset *dataset = team_dataset(&run, 0, 40); /* the last step has fewer samples */
 
+        ASSERT_OK(yoke_trainer_fit(t, dataset, NULL, &(yoke_fit_options){.epochs = 1}));
         ASSERT_OK(yoke_trainer_evaluate(t, dataset, &out->evaluated));
         yoke_dataset_destroy(dataset);
     }
@@ -130,11 +131,30 @@ assert_alike(team_net net, uint32_t stages, uint32_t micro_batches)
     team_free(&one.weights);
 }
 
+/* Micro-batches of 5 and of 4 samples, and in smaller steps of fewer and of none: each sample
+ * counts as much as in a batch that is not cut. */
+static void
+assert_unequal(team_net net, uint32_t stages, uint32_t micro_batches)
+{
+    how h = {net, stages, micro_batches, false, NULL};
+    outcome cut, whole;
+
+    ck_assert_int_ne(BATCH % micro_batches, 0);
+    assert_alike(net, stages, micro_batches);
+    train(&h, &cut);
+    h = (how){net, 0, 1, false, first_device};
+    train(&h, &whole);
+    team_assert_near(&cut.weights, &whole.weights, "beside a batch that is not cut");
+    team_free(&cut.weights);
+    team_free(&whole.weights);
+}
+
 static void
 check_two(void)
 {
     assert_alike(TEAM_CONV, 2, 4);
     assert_alike(TEAM_MLP, 2, 3);
+    assert_unequal(TEAM_MLP, 2, 5);
 }
 
 static void
@@ -146,6 +166,8 @@ check_nets(void)
     assert_alike(TEAM_WEIGHTED, 2, 1);
     assert_alike(TEAM_CONV, 1, 2);
     assert_alike(TEAM_CONV, YOKE_STAGES_AUTO, 6);
+    assert_unequal(TEAM_SEQUENCE, 2, 9);
+    assert_unequal(TEAM_DROPOUT, 2, 7);
 }
 
 static void
@@ -154,6 +176,7 @@ check_many(void)
     assert_alike(TEAM_CONV, 3, 6);
     assert_alike(TEAM_CONV, 4, 8);
     assert_alike(TEAM_SEQUENCE, 3, 4);
+    assert_unequal(TEAM_SEQUENCE, 4, 5);
 }
 
 TEAM_SETUP(stages_of_the_matrix, TEST_AS_IS, open_setup, check_two())
@@ -326,9 +349,6 @@ check_mistakes(void)
 
     refused(devices.selector, o, YOKE_ERROR_INVALID_ARGUMENT, "must be at most that");
     o.stages = 2;
-    o.accumulate = 3;
-    refused(devices.selector, o, YOKE_ERROR_INVALID_ARGUMENT, "must divide the batch, 16");
-    o.accumulate = 4;
     o.shares = "1,2";
     refused(devices.selector, o, YOKE_ERROR_UNSUPPORTED, "with stages; must be NULL");
     o.shares = NULL;
@@ -345,6 +365,22 @@ check_mistakes(void)
     refused(selector, o, YOKE_ERROR_OUT_OF_DEVICE_MEMORY, "\"dense1\" alone takes about");
 }
 
+/* A batch norm takes statistics of each micro-batch, so all have as many samples. */
+static void
+check_statistics(void)
+{
+    how h = {TEAM_CONV, 2, 5, false, NULL};
+    yoke_trainer *t = NULL;
+
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, make(&h, &t));
+    ASSERT_DETAIL("accumulate is 5, but the graph has batch norms");
+    ASSERT_DETAIL("must divide the batch, 24, then: take 4, or another batch");
+    h.micro_batches = 25;
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, make(&h, &t));
+    ASSERT_DETAIL("take 24, or another batch");
+    ck_assert_ptr_null(t);
+}
+
 /* More stages than layers. */
 static void
 check_few_layers(void)
@@ -357,6 +393,7 @@ check_few_layers(void)
 }
 
 TEAM_SETUP(mistakes_are_told, TEST_POCL_HALVES, open_setup, check_mistakes())
+TEAM_SETUP(statistics_of_unequal_ones, TEST_POCL_HALVES, open_setup, check_statistics())
 TEAM_SETUP(too_few_layers, TEST_POCL_QUARTERS, open_setup, check_few_layers())
 
 Suite *
@@ -379,6 +416,7 @@ test_suite(void)
     tcase_add_test(tc, parts_by_speed);
     tcase_add_test(tc, parts_by_memory);
     tcase_add_test(tc, mistakes_are_told);
+    tcase_add_test(tc, statistics_of_unequal_ones);
     tcase_add_test(tc, too_few_layers);
     return suite;
 }
