@@ -217,6 +217,7 @@ state_text(const yoke_trainer *t, const yki_progress *progress, const identity *
         text.failed = true;
     json_decref(lists);
     if (!text.failed) {
+        json_object_set_new(json, "accumulate", json_integer(t->options.accumulate));
         add_granules(t, own, json);
         add_loss_scale(t, json);
     }
@@ -577,6 +578,26 @@ take_sums(const yoke_trainer *t, const json_t *json, yki_progress *progress)
         (void)yki_history_take_numbers(devices, progress->device_sums, count);
 }
 
+/* Batch norms take the statistics of each micro-batch, whose borders follow from the batch and
+ * their number. A checkpoint without that number says nothing of them. */
+static void
+compare_micro_batches(const yoke_trainer *t, const json_t *json)
+{
+    const int64_t accumulate = number(json, "accumulate");
+
+    if (number(json, "batch") != t->options.batch)
+        yki_log(YOKE_LOG_WARNING,
+                "the checkpoint was trained with batches of %lld samples, training goes on with "
+                "batches of %lld",
+                (long long)number(json, "batch"), (long long)t->options.batch);
+    if (accumulate && accumulate != t->options.accumulate && yki_graph_find_statistic(t->graph))
+        yki_log(YOKE_LOG_WARNING,
+                "the checkpoint was trained with %lld micro-batches in a step (accumulate), "
+                "training goes on with %u; batch norms take statistics of each, so results will "
+                "be others than without the interruption",
+                (long long)accumulate, t->options.accumulate);
+}
+
 static yoke_status
 take_state(yoke_trainer *t, const json_t *json, yki_progress *progress)
 {
@@ -613,11 +634,7 @@ take_state(yoke_trainer *t, const json_t *json, yki_progress *progress)
     if (!progress->keep_rate)
         (void)yki_json_get_float(json_object_get(json, "learning_rate"), &rate);
     YKI_TRY(yoke_trainer_set_learning_rate(t, rate));
-    if (number(json, "batch") != t->options.batch)
-        yki_log(YOKE_LOG_WARNING,
-                "the checkpoint was trained with batches of %lld samples, training goes on with "
-                "batches of %lld",
-                (long long)number(json, "batch"), (long long)t->options.batch);
+    compare_micro_batches(t, json);
     return take_shares(t, json);
 }
 

@@ -86,6 +86,8 @@ mutant 'statistics of unequal micro-batches' lib/team/stages.c \
 mutant 'rest of a batch left out' lib/train/steps.c \
     'm->n = yki_micro_batch_size(p->step->n, count, index);' 'm->n = p->step->n / count;' \
     tests/team/check_stages alike
+mutant 'all checkpoints of one micro-batch' lib/train/checkpoint.c \
+    'json_integer(t->options.accumulate)' 'json_integer(1)' tests/team/check_stages checkpoints
 
 # ---- sequences ----
 

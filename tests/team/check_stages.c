@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/scratch.h"
 #include "team/pipeline.h"
 #include "team/stages.h"
 #include "train/runs.h"
@@ -185,6 +186,43 @@ TEAM_SETUP(stages_on_unequal_parts, TEST_POCL_UNEVEN, open_setup, check_two())
 TEAM_SETUP(stages_on_quarters, TEST_POCL_QUARTERS, open_setup, check_many())
 TEAM_SETUP(stages_on_two_platforms, TEST_POCL_AND_RUSTICL, open_setup, check_two())
 TEAM_SETUP(stages_on_slices, TEST_RUSTICL_SLICES, open_setup, assert_alike(TEAM_MLP, 2, 3))
+
+/* ---- checkpoints ---- */
+
+/* Trains one step more, from the newest checkpoint. */
+static void
+go_on(how h, const char *dir, int64_t step, unsigned warnings)
+{
+    const team_run run = {.net = h.net, .batch = BATCH};
+    const yoke_fit_options fit = {.epochs = step, .checkpoint_dir = dir, .resume = true};
+    yoke_dataset *dataset = team_dataset(&run, 0, BATCH);
+    yoke_trainer *t;
+
+    ASSERT_OK(make(&h, &t));
+    scratch_log_clear();
+    ASSERT_OK(yoke_trainer_fit(t, dataset, NULL, &fit));
+    ck_assert_int_eq(yoke_trainer_get_step(t), step);
+    ck_assert_uint_eq(scratch_log_count(YOKE_LOG_WARNING, "was trained with"), warnings);
+    ck_assert_uint_eq(scratch_log_count(YOKE_LOG_WARNING, "with 4 micro-batches in a step"),
+                      warnings);
+    yoke_trainer_destroy(t);
+    yoke_dataset_destroy(dataset);
+}
+
+/* Where a batch norm takes statistics of each micro-batch, another number of them is told. */
+static void
+check_checkpoints(void)
+{
+    const char *norm = scratch_path("norm"), *plain = scratch_path("plain");
+
+    go_on((how){TEAM_CONV, 2, 4, false, NULL}, norm, 1, 0);
+    go_on((how){TEAM_CONV, 2, 4, false, NULL}, norm, 2, 0);
+    go_on((how){TEAM_CONV, 0, 3, false, first_device}, norm, 3, 1);
+    go_on((how){TEAM_MLP, 2, 5, false, NULL}, plain, 1, 0);
+    go_on((how){TEAM_MLP, 0, 3, false, first_device}, plain, 2, 0);
+}
+
+TEAM_SETUP(other_micro_batches, TEST_POCL_HALVES, open_setup, check_checkpoints())
 
 /* ---- where it is cut ---- */
 
@@ -418,5 +456,9 @@ test_suite(void)
     tcase_add_test(tc, mistakes_are_told);
     tcase_add_test(tc, statistics_of_unequal_ones);
     tcase_add_test(tc, too_few_layers);
+    tc = test_case(suite, "checkpoints");
+    tcase_set_timeout(tc, 120);
+    tcase_add_checked_fixture(tc, scratch_set_up, scratch_tear_down);
+    tcase_add_test(tc, other_micro_batches);
     return suite;
 }

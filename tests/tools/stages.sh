@@ -45,6 +45,7 @@ says "$out" ' 2 epochs$'
 expect 0 -- train "$@" --devices=cpu:0 --core-groups=never --accumulate=4 --epochs=3 \
     --checkpoint="$work/both" --resume
 says "$err" '^epoch 3/3 '
+lacks "$err" 'micro-batches'
 says "$out" ' 3 epochs$'
 
 finish
