@@ -62,6 +62,7 @@ typedef struct yki_adder {
     float *rows;         /* pairs of each granule, on the host */
     yki_event reads[2];  /* when they are there */
     double loss[2];      /* sum and count of the loss of this member's granules */
+    bool ended;          /* the newest granule is the step's last, and its buckets are marked */
 } yki_adder;
 
 /* What a member adds granules to that it computes for a comparison (recheck.c). */
@@ -238,13 +239,14 @@ typedef struct yki_exact {
     size_t row;                  /* floats of the largest */
     uint32_t *widths;            /* granules of a micro-batch, of each process */
     uint32_t micro_batch;        /* the number of the one under way, with `together` */
-    uint8_t *verdicts;           /* by device of the whole team: yki_verdict, of this step; NULL:
-                                    granules are not compared */
-    void *room;                  /* for two tensors that are compared */
-    uint64_t room_size;          /* bytes of each */
-    uint32_t *devices;           /* of each process */
-    size_t checked;              /* the member whose granules are compared in this step */
-    yki_kept_rows stats;         /* with `together` */
+    bool last; /* the granule under way is its member's last: each bucket is complete behind it */
+    uint8_t *verdicts;   /* by device of the whole team: yki_verdict, of this step; NULL:
+                            granules are not compared */
+    void *room;          /* for two tensors that are compared */
+    uint64_t room_size;  /* bytes of each */
+    uint32_t *devices;   /* of each process */
+    size_t checked;      /* the member whose granules are compared in this step */
+    yki_kept_rows stats; /* with `together` */
 } yki_exact;
 
 typedef struct yki_landings yki_landings;
@@ -638,9 +640,12 @@ yoke_status yki_member_accumulate(yki_crew *crew, yki_member *member, bool last)
  * of each member and given the inputs. */
 yoke_status yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_factor);
 /* Enqueues forward and backward of one granule on one member, and adds its gradients. The caller
- * has set n and first of the member and given the inputs; n is 0 for a member that gets no granule
- * in a step. */
+ * has set n and first of the member, given the inputs, and set crew->exact.last; n is 0 for a
+ * member that gets no granule in a step. */
 yoke_status yki_crew_granule(yki_crew *crew, yki_member *member, float rate_factor);
+/* Sums the gradients of all granules of a step, each bucket as soon as the last granule of each
+ * member has it. A member whose granule was not known to be its last has it when all is done. */
+yoke_status yki_crew_send_granules(yki_crew *crew);
 /* Enqueues one granule of each member that has samples, all together. */
 yoke_status yki_crew_granules(yki_crew *crew, float rate_factor);
 /* Sums the gradients that are not summed yet, waits for those that are exchanged through the host,

@@ -465,7 +465,7 @@ yki_granules_add(yki_crew *crew, yki_member *m, const yki_weights *w, const yki_
 
     m->first = first;
     a->at = a->count;
-    for (size_t b = 0; b < crew->buckets.count && !w->transient; b++)
+    for (size_t b = 0; b < crew->buckets.count && !w->transient && !crew->exact.last; b++)
         YKI_TRY(yki_granules_add_bucket(crew, m, w, b));
     YKI_TRY(yki_member_pack(crew, m, plan, a->count, false));
     a->count++;

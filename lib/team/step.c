@@ -70,7 +70,8 @@ mark_complete(yki_crew *crew, yki_member *m, size_t bucket)
 {
     yki_queue *queue = m->replica->queue;
 
-    yki_track_flow(yki_queue_track(queue), yki_member_flow(crew, m, bucket), 's');
+    if (!crew->exact.granule) /* there the launch that adds it begins the arrow */
+        yki_track_flow(yki_queue_track(queue), yki_member_flow(crew, m, bucket), 's');
     yki_event_release(&m->complete[bucket]);
     return yki_queue_marker(queue, YKI_NO_WAIT, &m->complete[bucket]);
 }
@@ -90,11 +91,12 @@ accumulate_bucket(const yki_crew *crew, yki_member *m, size_t bucket)
 }
 
 /* Enqueues what follows the gradients of a bucket. Where they are divided, their memory is soon
- * used again, so they are added to sums now. */
+ * used again, so they are added to sums now; so are those of a last granule, whose sums are on
+ * their way while backward goes on. */
 static yoke_status
 end_bucket(yki_crew *crew, yki_member *m, const yki_plan *plan, size_t bucket)
 {
-    if (!crew->sharding.gradients || !m->accumulated)
+    if ((!crew->sharding.gradients && !crew->exact.last) || !m->accumulated)
         return mark_complete(crew, m, bucket);
     if (!crew->exact.granule)
         return accumulate_bucket(crew, m, bucket);
@@ -308,8 +310,9 @@ yki_crew_granule(yki_crew *crew, yki_member *m, float rate_factor)
     yki_plan *plan = m->replica->training;
 
     crew->buckets.next = crew->buckets.landed = 0;
-    crew->buckets.marks = false;
+    crew->buckets.marks = crew->exact.last;
     YKI_TRY(yki_member_begin(crew, m, plan, (uint32_t)m->adder.count, rate_factor));
+    m->adder.ended = crew->exact.last;
     if (m->n == 0)
         return yki_granules_none(crew, m);
     YKI_TRY(yki_granules_begin(m));
@@ -319,6 +322,19 @@ yki_crew_granule(yki_crew *crew, yki_member *m, float rate_factor)
     }
     YKI_TRY(yki_granules_add(crew, m, m->replica->weights, plan, m->first));
     return yki_queue_flush(m->replica->queue);
+}
+
+yoke_status
+yki_crew_send_granules(yki_crew *crew)
+{
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        crew->at = k;
+        for (size_t b = 0; b < crew->buckets.count && !m->adder.ended; b++)
+            YKI_TRY(mark_complete(crew, m, b));
+    }
+    return yki_crew_reduce(crew, SIZE_MAX);
 }
 
 yoke_status

@@ -373,10 +373,22 @@ run_again(yoke_trainer *t, const yki_step *step, size_t k, int64_t micro_batch, 
     return yki_passes_again(&t->crew, m, (uint32_t)micro_batch, (size_t)index, rate_factor(t));
 }
 
+/* Whether sums of granules travel while the last granules are computed. A step that is judged to be
+ * bad has then sent them in vain. Not where granules are compared, which needs the sums of one
+ * device, nor where all go through the network together. */
+static bool
+sends_early(const yoke_trainer *t)
+{
+    const yki_crew *crew = &t->crew;
+
+    return (crew->comm || crew->count > 1) && !crew->buckets.apart && !crew->exact.together &&
+           !crew->sharding.weights && !crew->rechecks;
+}
+
 /* Enqueues the granules of a micro-batch, in turns one of each device. The samples of this process
- * begin with `first`. */
+ * begin with `first`. `ends`: it is the last of the step. */
 static yoke_status
-run_granules(yoke_trainer *t, const yki_step *step, int64_t first)
+run_granules(yoke_trainer *t, const yki_step *step, int64_t first, bool ends)
 {
     yki_crew *crew = &t->crew;
     const int64_t *counts = t->counts + crew->team->first;
@@ -394,10 +406,12 @@ run_granules(yoke_trainer *t, const yki_step *step, int64_t first)
             crew->at = k;
             m->first = begin + done;
             m->n = YKI_MAX(YKI_MIN(t->options.granule, counts[k] - done), 0);
+            crew->exact.last = ends && sends_early(t) && done + t->options.granule >= counts[k];
             if (together)
                 YKI_TRY(load_member(t, k, step->load, step->user));
             else if (m->n > 0)
                 YKI_TRY(run_granule(t, step, k));
+            crew->exact.last = false;
         }
         if (together)
             YKI_TRY(yki_crew_granules(crew, rate_factor(t)));
@@ -411,13 +425,18 @@ end_granules(yoke_trainer *t, bool *good)
 {
     yki_crew *crew = &t->crew;
 
+    const bool early = sends_early(t);
+
     for (size_t k = 0; k < crew->count; k++) {
         crew->at = k;
         crew->members[k].n = 0;
         if (crew->members[k].adder.count == 0)
             YKI_TRY(yki_crew_granule(crew, &crew->members[k], rate_factor(t)));
     }
-    return yki_granules_judge(crew, good);
+    if (early)
+        YKI_TRY(yki_crew_send_granules(crew));
+    YKI_TRY(yki_granules_judge(crew, good));
+    return *good || !early ? YOKE_OK : yki_crew_receive(crew);
 }
 
 /* Enqueues one micro-batch of n samples, those of this process from `first` on. All devices divide
@@ -430,7 +449,7 @@ run_micro_batch(yoke_trainer *t, const yki_step *step, uint32_t index, int64_t f
     if (t->crew.exact.together)
         return run_passes(t, index, first, step->load, step->user);
     if (t->options.granule)
-        return run_granules(t, step, first);
+        return run_granules(t, step, first, index + 1 == t->options.accumulate);
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
 

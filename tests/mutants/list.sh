@@ -89,6 +89,10 @@ mutant 'rest of a batch left out' lib/train/steps.c \
 mutant 'all checkpoints of one micro-batch' lib/train/checkpoint.c \
     'json_integer(t->options.accumulate)' 'json_integer(1)' tests/team/check_stages checkpoints
 
+mutant 'sums of granules wait for the verdict' lib/train/steps.c \
+    'return (crew->comm || crew->count > 1) &&' 'return false && (crew->comm || crew->count > 1) &&' \
+    tests/team/check_comm
+
 # ---- sequences ----
 
 mutant 'positions of rows that are not there' clkernels/flat.cl \

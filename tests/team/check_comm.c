@@ -176,6 +176,7 @@ typedef struct mirror {
     float *late;   /* the result of the reduction that failed */
     size_t values; /* of it */
     int under_way;
+    size_t started, before; /* reductions in all; those before the first gathering */
     size_t last_algorithm;
     int gathers; /* pieces that were sent */
     int told;    /* failures */
@@ -206,23 +207,26 @@ mirror_start(yoke_comm *comm, int32_t type, const void *in, void *out, size_t co
              size_t algorithm, void **request)
 {
     mirror *m = comm->self;
-    const float *from = in;
-    float *to = out;
+    const size_t size = type == YOKE_I64 ? sizeof(int64_t) : sizeof(float);
 
     if (m->failed)
         return broken(m);
-    ck_assert_int_eq(type, YOKE_F32);
+    ck_assert(type == YOKE_F32 || type == YOKE_I64);
     if (comm->alloc) {
-        const block *b = block_of(m, in, count * sizeof *to);
+        const block *b = block_of(m, in, count * size);
 
-        ck_assert_msg(b && block_of(m, out, count * sizeof *to),
+        ck_assert_msg(b && block_of(m, out, count * size),
                       "an array of a request is not from alloc");
         ck_assert_uint_eq(b->algorithm, algorithm);
     }
     for (size_t i = 0; i < count; i++)
-        to[i] = from[i] + from[i];
+        if (type == YOKE_I64)
+            ((int64_t *)out)[i] = 2 * ((const int64_t *)in)[i];
+        else
+            ((float *)out)[i] = 2 * ((const float *)in)[i];
+    m->started++;
     m->last_algorithm = algorithm;
-    m->late = to;
+    m->late = out;
     m->values = count;
     m->under_way++;
     *request = m;
@@ -272,10 +276,11 @@ mirror_fail(yoke_comm *comm, const char *why)
 static yoke_status
 mirror_allgather(yoke_comm *comm, const void *in, size_t bytes, void *out)
 {
-    const mirror *m = comm->self;
+    mirror *m = comm->self;
     yki_shard_row *rows = (void *)((char *)out + bytes);
     uint64_t *place = (void *)rows; /* and size: of the rows that come next */
 
+    m->before = YKI_MIN(m->before, m->started);
     for (int i = 0; i < 2 && broken(comm->self) == YOKE_OK; i++)
         memcpy((char *)out + (size_t)i * bytes, in, bytes);
     /* The rows of the other process stand behind, and tell another rank. */
@@ -512,6 +517,46 @@ START_TEST(an_algorithm_is_an_argument)
 }
 END_TEST
 
+/* With any-split processes gather, once a step, what says whether it is good. The sums of granules
+ * are on their way by then, unless nothing is to overlap. A step that was not good is made again,
+ * after its sums have arrived: the first one, and one behind other gradients. */
+START_TEST(sums_of_granules_do_not_wait)
+{
+    const team_run run = {.net = TEAM_MLP, .bucket_bytes = 1024};
+    yoke_trainer_options o = team_options(&run);
+    yoke_context *context;
+    size_t buckets;
+
+    o.reproducible = YOKE_REPRODUCIBLE_ANY_SPLIT;
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    for (int waits = 0; waits < 2; waits++) {
+        yoke_trainer *t;
+        mirror m;
+
+        make_mirror(&m);
+        o.no_overlap = waits;
+        t = mirror_trainer(context, &m, &run, o);
+        ck_assert_ptr_nonnull(t);
+        buckets = t->crew.buckets.count;
+        ck_assert_uint_gt(buckets, 1);
+        m.started = 0;
+        ASSERT_OK(team_step(&run, t, 0, NULL));
+        ASSERT_OK(yoke_trainer_wait(t));
+        ck_assert_uint_eq(m.started, waits ? buckets : 2 * buckets);
+        m.started = 0;
+        m.before = SIZE_MAX;
+        ASSERT_OK(team_step(&run, t, 1, NULL));
+        ASSERT_OK(yoke_trainer_wait(t));
+        ck_assert_uint_eq(m.started, buckets);
+        ck_assert_uint_eq(m.before, waits ? 0 : buckets);
+        ck_assert_int_eq(m.under_way, 0);
+        yoke_trainer_destroy(t);
+        end_mirror(&m);
+    }
+    yoke_context_destroy(context);
+}
+END_TEST
+
 static const team_run divided = {
     .net = TEAM_MLP, .shard = YOKE_SHARD_WEIGHTS, .bucket_bytes = 1024};
 
@@ -658,5 +703,6 @@ test_suite(void)
     tcase_add_test(trained, a_bucket_is_gathered_once);
     tcase_add_loop_test(trained, a_failed_gather, 0, 7);
     tcase_add_test(trained, an_algorithm_is_an_argument);
+    tcase_add_test(trained, sums_of_granules_do_not_wait);
     return suite;
 }
