@@ -709,16 +709,20 @@ typedef struct yoke_forecast {
     uint64_t memory; /* bytes that steps need: no plan for evaluation, and no samples that stay */
     uint64_t quota;  /* 0: none */
     double seconds;  /* that it computes, without the update; 0: unknown */
-    double step_seconds;     /* of the step of all devices; 0: unknown */
+    double step_seconds;     /* of the step of all devices, with the update; 0: unknown */
     yoke_shard_choice shard; /* what is divided, on all devices alike */
     /* Where some device has too little memory for training in the first way that the options allow:
      * about what that way would need of this one, and what there was; else 0. */
     uint64_t needed, available;
     uint64_t recompute_bytes; /* that the values of its plan may take, if that was chosen; 0: all */
     uint32_t stages;          /* into which the graph is cut, on all devices alike; 0: it is not */
+    double update_seconds;    /* of the step: that this device updates weights; 0: unknown */
+    double gather_seconds;    /* of the step: that weights which are divided are gathered, on all
+                                 devices alike; 0: they are not, or it is unknown */
 } yoke_forecast;
 /* Writes it for each of the `count` devices of the whole team. Times are those that were measured
- * when the trainer was made. With a comm every process calls it. */
+ * when the trainer was made; those of update and gathers are measured now, the latter only before
+ * the first step. With a comm every process calls it. */
 YOKE_API yoke_status yoke_trainer_forecast_sized(yoke_trainer *trainer, yoke_forecast *list,
                                                  size_t count, size_t size);
 static inline yoke_status

@@ -47,6 +47,38 @@ shard_name(yoke_shard_choice shard)
 
 /* ---- telling ---- */
 
+/* The update of the slowest device; 0: unknown. */
+static double
+update_of(const yoke_forecast *list, size_t count)
+{
+    double slowest = 0;
+
+    for (size_t k = 0; k < count; k++)
+        if (list[k].update_seconds > slowest)
+            slowest = list[k].update_seconds;
+    return slowest;
+}
+
+static void
+print_step(const yoke_forecast *list, size_t count)
+{
+    const double update = update_of(list, count);
+
+    if (!(list[0].step_seconds > 0))
+        return;
+    printf("; a step takes about %.3g ms", 1e3 * list[0].step_seconds);
+    if (update > 0)
+        printf(", of which the update %.3g", 1e3 * update);
+    if (list[0].gather_seconds > 0)
+        printf("%s gathers %.3g", update > 0 ? " and" : ", of which", 1e3 * list[0].gather_seconds);
+}
+
+static double
+ms_of(double seconds)
+{
+    return seconds > 0 ? 1e3 * seconds : (double)NAN;
+}
+
 static void
 print_text(const request *wanted, const yoke_team *team, const yoke_forecast *list, size_t count)
 {
@@ -57,8 +89,7 @@ print_text(const request *wanted, const yoke_team *team, const yoke_forecast *li
         printf("%s\n", lack);
     printf("%s, batch %u: %s", wanted->training.model, wanted->training.batch,
            yki_tool_choice_text(list, count, choice));
-    if (list[0].step_seconds > 0)
-        printf("; a step takes about %.3g ms", 1e3 * list[0].step_seconds);
+    print_step(list, count);
     putchar('\n');
     yki_tool_table_start(&table);
     yki_tool_table_column(&table, "device", false);
@@ -98,8 +129,9 @@ print_json(const request *wanted, const yoke_team *team, const yoke_forecast *li
     } else {
         yki_tool_json_string(&j, "shard", shard_name(list[0].shard));
         yki_tool_json_integer(&j, "stages", list[0].stages);
-        yki_tool_json_real(&j, "step_ms",
-                           list[0].step_seconds > 0 ? 1e3 * list[0].step_seconds : (double)NAN);
+        yki_tool_json_real(&j, "step_ms", ms_of(list[0].step_seconds));
+        yki_tool_json_real(&j, "update_ms", ms_of(update_of(list, count)));
+        yki_tool_json_real(&j, "gather_ms", ms_of(list[0].gather_seconds));
         yki_tool_json_open_array(&j, "devices");
         for (size_t k = 0; k < count; k++) {
             const yoke_forecast *f = &list[k];
@@ -112,7 +144,7 @@ print_json(const request *wanted, const yoke_team *team, const yoke_forecast *li
             yki_tool_json_integer(&j, "recompute_bytes", f->recompute_bytes);
             yki_tool_json_integer(&j, "needed_bytes", f->needed);
             yki_tool_json_integer(&j, "available_bytes", f->available);
-            yki_tool_json_real(&j, "ms", f->seconds > 0 ? 1e3 * f->seconds : (double)NAN);
+            yki_tool_json_real(&j, "ms", ms_of(f->seconds));
             yki_tool_json_close_object(&j);
         }
         yki_tool_json_close_array(&j);

@@ -163,6 +163,9 @@ yoke_status yki_replica_give(yoke_replica *replica, yki_plan *plan, const char *
                              int64_t length, int64_t first, int64_t n, const void *data);
 /* Makes the plan for evaluation unless it exists. */
 yoke_status yki_replica_make_evaluation(yoke_replica *replica);
+/* Gives the seconds of an update, from wisdom or, unless the level is to estimate, by measuring; 0:
+ * neither knows, or there is nothing to update. Waits. (update_time.c) */
+yoke_status yki_replica_time_update(yoke_replica *replica, double *seconds);
 /* Bytes of the device that are not there yet, through which the inputs of n samples will travel, at
  * most a full batch; they are made in the first steps, where memory allows it. */
 uint64_t yki_replica_way_bytes(const yoke_replica *replica, int64_t n);

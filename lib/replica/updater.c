@@ -844,6 +844,22 @@ yki_updater_keeps(const yki_updater *u, unsigned which)
                         : u->options.average > 0;
 }
 
+const yki_updater_options *
+yki_updater_get_options(const yki_updater *u)
+{
+    return &u->options;
+}
+
+uint64_t
+yki_updater_bytes(const yki_updater *u)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < u->segment_count; i++)
+        bytes += u->segments[i].size;
+    return bytes;
+}
+
 uint64_t
 yki_updater_state_bytes(const yki_updater *u)
 {

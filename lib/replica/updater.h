@@ -88,6 +88,10 @@ yki_buffer *yki_updater_gradients(const yki_updater *updater, size_t bucket);
 yki_buffer *yki_updater_values(const yki_updater *updater, size_t bucket, yki_range *range);
 /* Whether there is such a state, of any bucket. */
 bool yki_updater_keeps(const yki_updater *updater, unsigned which);
+/* Returns the options that it was made with, lent. */
+const yki_updater_options *yki_updater_get_options(const yki_updater *updater);
+/* The bytes of values that it updates. */
+uint64_t yki_updater_bytes(const yki_updater *updater);
 /* The bytes of all state that it has. */
 uint64_t yki_updater_state_bytes(const yki_updater *updater);
 /* The state that there is for each parameter, in halves of a float. */

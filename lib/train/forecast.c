@@ -4,20 +4,25 @@
  *
  * The memory is there already, but for what inputs pass through. The time of a device is that of
  * the tasks of its plan, as the planner has measured them or knows them; where shares follow the
- * speed of devices, it is what was measured for them. Between processes the time of the sums of
- * gradients is added, as far as it was measured, although backward may hide a part of it.
+ * speed of devices, it is what was measured for them. Added are the update, which is tried on other
+ * weights (replica/update_time.c); the sums of gradients between processes, as far as they were
+ * measured; and the gathers of weights that are divided. Backward may hide a part of the sums, and
+ * tasks a part of the gathers.
  *
- * Not counted: the update, plans for evaluation, and samples that stay on a device.
+ * Not counted: what copies gradients and updated weights between groups of one process, plans for
+ * evaluation, and samples that stay on a device.
  */
 #include <string.h>
 
 #include "team/pipeline.h"
+#include "team/sharding.h"
 #include "train/capacity.h"
 
 /* What each process tells of its devices. */
 typedef struct row {
     uint64_t memory, quota, budget;
-    double seconds;
+    double seconds, update;
+    double gathers; /* of a micro-batch; alike for all devices of a process */
     uint64_t tasks; /* with stages */
 } row;
 
@@ -68,6 +73,23 @@ seconds_of(const yoke_trainer *t, size_t device, const yki_share_info *share)
     return slowest;
 }
 
+/* Seconds of the update of the slowest member of a device; 0: unknown, or it has none. */
+static yoke_status
+time_update(const yoke_trainer *t, size_t device, double *slowest)
+{
+    size_t first, end;
+
+    *slowest = 0;
+    yki_trainer_members_of(t, device, &first, &end);
+    for (size_t k = first; k < end; k++) {
+        double one;
+
+        YKI_TRY(yki_replica_time_update(t->crew.members[k].replica, &one));
+        *slowest = YKI_MAX(*slowest, one);
+    }
+    return YOKE_OK;
+}
+
 static yoke_status
 fill(const yoke_trainer *t, size_t k, row *to)
 {
@@ -86,17 +108,54 @@ fill(const yoke_trainer *t, size_t k, row *to)
     if (to->quota) /* inputs go without such a way then */
         to->memory = YKI_MIN(to->memory, YKI_MAX(to->quota, usage.used));
     to->seconds = seconds_of(t, k, &share) * t->options.accumulate;
+    YKI_TRY(time_update(t, k, &to->update));
+    to->gathers = t->gather_seconds;
     to->budget = t->crew.budgets ? t->crew.budgets[k] : 0;
     to->tasks = t->crew.stages ? t->crew.members[k].replica->training->task_count : 0;
     return YOKE_OK;
 }
 
+/* How often a step gathers all weights for forward and backward. Devices take their granules side
+ * by side, and as many turns as the one that has most. */
+static double
+turns_of(const yoke_trainer *t)
+{
+    const int64_t granule = t->crew.exact.together ? 0 : t->options.granule;
+    int64_t most = 1;
+
+    for (size_t k = 0; k < t->team->total && granule; k++) {
+        yki_share_info share;
+
+        yki_shares_get(t->shares, k, &share);
+        most = YKI_MAX(most, (share.count + granule - 1) / granule);
+    }
+    return (double)most * t->options.accumulate;
+}
+
+static double
+gathers_of(const yoke_trainer *t, const row *rows)
+{
+    double slowest = 0;
+
+    for (size_t k = 0; k < t->team->total; k++)
+        slowest = YKI_MAX(slowest, rows[k].gathers);
+    return slowest * turns_of(t);
+}
+
+/* What processes send of gradients. Where weights are divided, nothing follows the update, which is
+ * the other half of a sum. */
+static double
+sums_of(const yoke_trainer *t)
+{
+    return t->crew.sharding.weights ? t->crew.buckets.seconds / 2 : t->crew.buckets.seconds;
+}
+
 /* Seconds of a step of all devices. Stages follow one another, as far as a pipeline does not let
- * them work at the same time, as others do. */
+ * them work at the same time, as others do. All update at the same time. */
 static double
 step_of(const yoke_trainer *t, const row *rows)
 {
-    double sum = 0, slowest = 0;
+    double sum = 0, slowest = 0, update = 0;
 
     for (size_t k = 0; k < t->team->total; k++) {
         yki_share_info share;
@@ -106,10 +165,39 @@ step_of(const yoke_trainer *t, const row *rows)
             return 0;
         sum += rows[k].seconds;
         slowest = YKI_MAX(slowest, rows[k].seconds);
+        update = YKI_MAX(update, rows[k].update);
     }
     if (yki_pipeline_exists(&t->crew))
-        return yki_pipeline_seconds(&t->crew);
-    return t->crew.stages ? sum : slowest + t->crew.buckets.seconds;
+        return yki_pipeline_seconds(&t->crew) + update;
+    return update + (t->crew.stages ? sum : slowest + sums_of(t) + gathers_of(t, rows));
+}
+
+/* Runs the gathers of a micro-batch, while nothing else runs. */
+static yoke_status
+run_gathers(yki_crew *crew)
+{
+    const yki_plan *plan = crew->members[0].replica->training;
+
+    for (size_t s = 0; s < crew->buckets.stop_count; s++)
+        if (plan->stops[s].gathers)
+            YKI_TRY(yki_sharding_bring(crew, plan->stops[s].gathers - 1, s, yki_training_of));
+    return yki_crew_finish(crew);
+}
+
+/* Measures the gathers once, and before the first step, as they write to the memory of plans. */
+static yoke_status
+time_gathers(yoke_trainer *t)
+{
+    if (!t->crew.sharding.weights || t->gather_seconds > 0 || t->step > 0 ||
+        t->options.level == YOKE_PLAN_ESTIMATE)
+        return YOKE_OK;
+    for (int run = 0; run < 2; run++) { /* the first one warms up */
+        const double begin = yki_now();
+
+        YKI_TRY(run_gathers(&t->crew));
+        t->gather_seconds = yki_now() - begin;
+    }
+    return YOKE_OK;
 }
 
 static yoke_status
@@ -143,7 +231,9 @@ yoke_trainer_forecast_sized(yoke_trainer *t, yoke_forecast *list, size_t count, 
                         "yoke_trainer_forecast: count is %zu; must be %zu, the devices of the team",
                         count, t->team->total);
     rows = yki_alloc(count, sizeof *rows, "a forecast");
-    status = rows ? gather(t, rows) : YOKE_ERROR_OUT_OF_MEMORY;
+    status = rows ? time_gathers(t) : YOKE_ERROR_OUT_OF_MEMORY;
+    if (status == YOKE_OK)
+        status = gather(t, rows);
     for (size_t k = 0; k < count && status == YOKE_OK; k++) {
         yki_share_info share;
         yoke_forecast one = {.memory = rows[k].memory,
@@ -152,7 +242,9 @@ yoke_trainer_forecast_sized(yoke_trainer *t, yoke_forecast *list, size_t count, 
                              .step_seconds = step_of(t, rows),
                              .shard = t->crew.sharding.level,
                              .recompute_bytes = rows[k].budget,
-                             .stages = stages_of(t, rows)};
+                             .stages = stages_of(t, rows),
+                             .update_seconds = rows[k].update,
+                             .gather_seconds = gathers_of(t, rows)};
 
         if (t->shortages) {
             one.needed = t->shortages[k].needed;

@@ -124,6 +124,7 @@ struct yoke_trainer {
         yki_epoch **epochs;
         size_t count, capacity;
     } history;
+    double gather_seconds;  /* of a micro-batch, where weights are divided; 0: not measured */
     yki_timeline *timeline; /* that is recorded; NULL: none */
     atomic_int stop, save;
     struct {

@@ -695,6 +695,12 @@ mutant 'forecast without the way of inputs' lib/replica/staging.c \
     '.passing ? 0 : size' '.passing ? 0 : 0' tests/train/check_forecast
 mutant 'forecast of a full batch' lib/train/forecast.c \
     'seconds * (double)n /' 'seconds * (double)plan->options.max.batch /' tests/train/check_forecast
+mutant 'forecast without the update' lib/train/forecast.c \
+    'return update + (t->' 'return (t->' tests/train/check_forecast
+mutant 'forecast without gathers' lib/train/forecast.c \
+    'slowest + sums_of(t) + gathers_of(t, rows)' 'slowest + sums_of(t)' tests/train/check_forecast
+mutant 'gathers of one micro-batch' lib/train/forecast.c \
+    'return (double)most * t->options.accumulate;' 'return (double)most;' tests/train/check_forecast
 mutant 'budget of all that is left' lib/team/shard_level.c \
     '- (double)row->rest[level] - part' '- part' tests/train/check_fit_memory ways
 mutant 'another way than was asked for' lib/train/fit_memory.c \

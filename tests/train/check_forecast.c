@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * check_forecast.c - what a trainer tells of its steps before the first one: the memory is that
- * which they take, and the time of a step is that of its slowest device.
+ * which they take, and the time of a step is that of its slowest device, of the update, and of the
+ * gathers of weights that are divided.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +33,8 @@ wide_graph(void)
 }
 
 static bool hidden; /* devices pass for ones with memory of their own */
+static uint32_t micro_batches;
+static int64_t granule; /* samples; 0: none */
 
 static void
 hide_memory(yoke_team *team)
@@ -51,6 +55,9 @@ wide_trainer(const char *selector, const char *shares, yoke_shard_choice shard,
                                     .shares = shares,
                                     .level = level,
                                     .shard = shard,
+                                    .accumulate = micro_batches,
+                                    .reproducible = granule ? YOKE_REPRODUCIBLE_ANY_SPLIT : 0,
+                                    .granule = granule,
                                     .core_groups = YOKE_CORE_GROUPS_NEVER};
     yoke_graph *g = wide_graph();
     yoke_team *team;
@@ -147,6 +154,18 @@ compare_under_quota(void)
     compare(t, BATCH / 2, quota);
 }
 
+/* All devices compute, then all update. */
+static void
+expect_step(const yoke_forecast list[DEVICES])
+{
+    const double slowest = YKI_MAX(list[0].seconds, list[1].seconds);
+    const double update = YKI_MAX(list[0].update_seconds, list[1].update_seconds);
+
+    for (size_t k = 0; k < DEVICES; k++)
+        ck_assert_double_eq_tol(list[k].step_seconds, slowest + update + list[k].gather_seconds,
+                                1e-9 * list[k].step_seconds);
+}
+
 /* A device computes as long as its tasks were measured, for its share of the samples. */
 static void
 compare_times(void)
@@ -164,9 +183,85 @@ compare_times(void)
         ck_assert_double_gt(seconds, 0);
         seconds *= (double)list[k].samples / (double)plan->options.max.batch;
         ck_assert_double_eq_tol(list[k].seconds, seconds, 1e-6 * seconds);
-        ck_assert_double_eq(list[k].step_seconds, YKI_MAX(list[0].seconds, list[1].seconds));
+        ck_assert_double_gt(list[k].update_seconds, 0);
+        ck_assert_double_eq(list[k].gather_seconds, 0);
     }
+    expect_step(list);
     yoke_trainer_destroy(t);
+}
+
+/* Trying an update changes none of the weights, and takes as long as is told, about: a busy machine
+ * makes one of them slower. Wisdom knows it the next time. */
+static void
+compare_updates(void)
+{
+    yoke_trainer *t = wide_trainer(devices.selector, "even", YOKE_SHARD_NOTHING, YOKE_PLAN_MEASURE);
+    yoke_replica *r = t->crew.members[0].replica;
+    const uint64_t version = r->weights->version;
+    yoke_forecast list[DEVICES], again[DEVICES];
+    double least = INFINITY;
+
+    ASSERT_OK(yoke_trainer_forecast(t, list, DEVICES));
+    ck_assert_uint_eq(r->weights->version, version);
+    for (int i = 0; i < 20; i++) {
+        double begin;
+
+        ASSERT_OK(yki_queue_finish(r->queue));
+        begin = yki_now();
+        ASSERT_OK(yki_updater_enqueue(r->updater));
+        ASSERT_OK(yki_queue_finish(r->queue));
+        least = YKI_MIN(least, yki_now() - begin);
+    }
+    ck_assert_double_gt(list[0].update_seconds, least / 4);
+    yoke_trainer_destroy(t);
+    t = wide_trainer(devices.selector, "even", YOKE_SHARD_NOTHING, YOKE_PLAN_ESTIMATE);
+    ASSERT_OK(yoke_trainer_forecast(t, again, DEVICES));
+    for (size_t k = 0; k < DEVICES; k++)
+        ck_assert_double_eq_tol(again[k].update_seconds, list[k].update_seconds,
+                                1e-3 * list[k].update_seconds);
+    yoke_trainer_destroy(t);
+}
+
+/* Weights that are divided are gathered in each micro-batch, of granules in each turn. Measuring
+ * that leaves them as they are. */
+static void
+compare_gathers(uint32_t accumulate, int64_t samples, double turns)
+{
+    char before[33], after[33];
+    yoke_forecast list[DEVICES], later[DEVICES];
+    yoke_trainer *t;
+
+    micro_batches = accumulate;
+    granule = samples;
+    t = wide_trainer(devices.selector, "1,3", YOKE_SHARD_WEIGHTS, YOKE_PLAN_MEASURE);
+    ASSERT_OK(yoke_trainer_hash(t, NULL, before));
+    ASSERT_OK(yoke_trainer_forecast(t, list, DEVICES));
+    ASSERT_OK(yoke_trainer_hash(t, NULL, after));
+    ck_assert_str_eq(before, after);
+    ck_assert_double_gt(t->gather_seconds, 0);
+    for (size_t k = 0; k < DEVICES; k++)
+        ck_assert_double_eq_tol(list[k].gather_seconds, turns * t->gather_seconds,
+                                1e-9 * list[k].gather_seconds);
+    if (!samples) /* solvers that any split allows are not measured */
+        expect_step(list);
+    train(t);
+    ASSERT_OK(yoke_trainer_forecast(t, later, DEVICES));
+    ck_assert_double_eq(later[0].gather_seconds, list[0].gather_seconds);
+    yoke_trainer_destroy(t);
+    t = wide_trainer(devices.selector, "1,3", YOKE_SHARD_WEIGHTS, YOKE_PLAN_ESTIMATE);
+    ASSERT_OK(yoke_trainer_forecast(t, list, DEVICES));
+    ck_assert_double_eq(list[0].gather_seconds, 0);
+    yoke_trainer_destroy(t);
+    micro_batches = 0;
+    granule = 0;
+}
+
+static void
+compare_all_gathers(void)
+{
+    compare_gathers(1, 0, 1);
+    compare_gathers(2, 0, 2);
+    compare_gathers(1, 4, 3);
 }
 
 /* An older caller's struct is shorter; what is behind it stays as it is. */
@@ -191,6 +286,8 @@ refuse(void)
 TEAM_SETUP(memory_is_that_of_steps, TEST_POCL_ROOTS, open_setup, compare_all())
 TEAM_SETUP(memory_under_quotas, TEST_POCL_ROOTS, open_setup, compare_under_quota())
 TEAM_SETUP(times_are_those_of_tasks, TEST_POCL_ROOTS, open_setup, compare_times())
+TEAM_SETUP(times_of_updates, TEST_POCL_ROOTS, open_setup, compare_updates())
+TEAM_SETUP(times_of_gathers, TEST_POCL_ROOTS, open_setup, compare_all_gathers())
 TEAM_SETUP(forecasts_that_cannot_be, TEST_POCL_ROOTS, open_setup, refuse())
 
 Suite *
@@ -203,6 +300,8 @@ test_suite(void)
     tcase_add_test(tcase, memory_is_that_of_steps);
     tcase_add_test(tcase, memory_under_quotas);
     tcase_add_test(tcase, times_are_those_of_tasks);
+    tcase_add_test(tcase, times_of_updates);
+    tcase_add_test(tcase, times_of_gathers);
     tcase_add_test(tcase, forecasts_that_cannot_be);
     return suite;
 }
