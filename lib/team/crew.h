@@ -643,9 +643,9 @@ yoke_status yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count,
  * has set n and first of the member, given the inputs, and set crew->exact.last; n is 0 for a
  * member that gets no granule in a step. */
 yoke_status yki_crew_granule(yki_crew *crew, yki_member *member, float rate_factor);
-/* Sums the gradients of all granules of a step, each bucket as soon as the last granule of each
- * member has it. A member whose granule was not known to be its last has it when all is done. */
-yoke_status yki_crew_send_granules(yki_crew *crew);
+/* Enqueues the end of a member's granules in a step, unless its last one was known to be that: each
+ * bucket is complete when all before is done. Without a granule its gradients are zeros. */
+yoke_status yki_member_end_granules(yki_crew *crew, yki_member *member);
 /* Enqueues one granule of each member that has samples, all together. */
 yoke_status yki_crew_granules(yki_crew *crew, float rate_factor);
 /* Sums the gradients that are not summed yet, waits for those that are exchanged through the host,

@@ -585,6 +585,7 @@ yki_granules_judge(yki_crew *crew, bool *good)
         }
         add_member(crew, m, sums, largest);
         m->adder.count = 0;
+        m->adder.ended = false;
     }
     YKI_TRY(merge_processes(crew, e->message));
     *good = take_verdicts(crew, e->message);

@@ -300,18 +300,31 @@ begin(yki_crew *crew, float rate_factor)
     return YOKE_OK;
 }
 
+/* Passes of a member that have samples: they are the first ones. */
+static size_t
+passes_used(const yki_member *m)
+{
+    size_t used = 0;
+
+    while (used < m->passes_taken && m->passes[used].n > 0)
+        used++;
+    return used;
+}
+
 /* Enqueues the tasks of all passes up to a stop; SIZE_MAX: to the end. */
 static yoke_status
 run_to(yki_crew *crew, yki_section section, size_t stop)
 {
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
+        const size_t used = passes_used(m);
 
         crew->at = k;
         for (size_t i = 0; i < m->passes_taken; i++) {
             yki_pass *pass = &m->passes[i];
             const yki_plan *plan = pass->plan;
 
+            crew->buckets.marks = crew->exact.last && i + 1 == used;
             m->position = pass->position;
             m->first = pass->first;
             m->n = pass->n;
@@ -330,6 +343,7 @@ static yoke_status
 run_section(yki_crew *crew, yki_section section)
 {
     const yki_plan *plan = crew->members[0].passes[0].plan;
+    size_t passed = 0;
 
     for (size_t k = 0; k < crew->count; k++)
         for (size_t i = 0; i < crew->members[k].passes_taken; i++)
@@ -339,6 +353,9 @@ run_section(yki_crew *crew, yki_section section)
             continue;
         YKI_TRY(run_to(crew, section, s));
         YKI_TRY(merge(crew, s));
+        passed++;
+        if (section == YKI_BACKWARD && crew->exact.last)
+            YKI_TRY(yki_crew_reduce(crew, passed));
     }
     return run_to(crew, section, SIZE_MAX);
 }
@@ -347,10 +364,17 @@ yoke_status
 yki_passes_run(yki_crew *crew, float rate_factor)
 {
     crew->buckets.next = crew->buckets.landed = 0;
-    crew->buckets.marks = false;
     YKI_TRY(begin(crew, rate_factor));
     YKI_TRY(run_section(crew, YKI_FORWARD));
+    for (size_t k = 0; k < crew->count && crew->exact.last; k++) {
+        yki_member *m = &crew->members[k];
+
+        crew->at = k;
+        m->adder.ended = passes_used(m) > 0;
+        YKI_TRY(yki_member_end_granules(crew, m));
+    }
     YKI_TRY(run_section(crew, YKI_BACKWARD));
+    crew->buckets.marks = false;
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
 

@@ -109,7 +109,8 @@ end_bucket(yki_crew *crew, yki_member *m, const yki_plan *plan, size_t bucket)
 yoke_status
 yki_member_run(yki_crew *crew, yki_member *m, yki_plan *plan, yki_section section, size_t end)
 {
-    bool marks = section == YKI_BACKWARD && (crew->buckets.marks || crew->sharding.gradients);
+    bool marks = section == YKI_BACKWARD &&
+                 (crew->buckets.marks || crew->sharding.gradients || crew->exact.last);
     size_t begin = m->position;
 
     YKI_TRY(note_time(crew, m));
@@ -313,8 +314,8 @@ yki_crew_granule(yki_crew *crew, yki_member *m, float rate_factor)
     crew->buckets.marks = crew->exact.last;
     YKI_TRY(yki_member_begin(crew, m, plan, (uint32_t)m->adder.count, rate_factor));
     m->adder.ended = crew->exact.last;
-    if (m->n == 0)
-        return yki_granules_none(crew, m);
+    if (m->n == 0) /* it updates all the same */
+        return YOKE_OK;
     YKI_TRY(yki_granules_begin(m));
     for (int section = YKI_FORWARD; section <= YKI_BACKWARD; section++) {
         m->position = 0;
@@ -325,16 +326,16 @@ yki_crew_granule(yki_crew *crew, yki_member *m, float rate_factor)
 }
 
 yoke_status
-yki_crew_send_granules(yki_crew *crew)
+yki_member_end_granules(yki_crew *crew, yki_member *m)
 {
-    for (size_t k = 0; k < crew->count; k++) {
-        yki_member *m = &crew->members[k];
-
-        crew->at = k;
-        for (size_t b = 0; b < crew->buckets.count && !m->adder.ended; b++)
-            YKI_TRY(mark_complete(crew, m, b));
-    }
-    return yki_crew_reduce(crew, SIZE_MAX);
+    if (m->adder.ended)
+        return YOKE_OK;
+    if (m->adder.count == 0)
+        YKI_TRY(yki_granules_none(crew, m));
+    for (size_t b = 0; b < crew->buckets.count; b++)
+        YKI_TRY(mark_complete(crew, m, b));
+    m->adder.ended = true;
+    return YOKE_OK;
 }
 
 yoke_status

@@ -329,6 +329,18 @@ load_member(yoke_trainer *t, size_t k, yki_load_function load, void *user)
     return load_plan(t, k, t->crew.members[k].replica->training, load, user);
 }
 
+/* Whether sums of granules travel while the last granules are computed. A step that is judged to be
+ * bad has then sent them in vain. Not where granules are compared, which needs the sums of one
+ * device, nor where all devices read weights in shards together. */
+static bool
+sends_early(const yoke_trainer *t)
+{
+    const yki_crew *crew = &t->crew;
+
+    return (crew->comm || crew->count > 1) && !crew->buckets.apart && !crew->sharding.weights &&
+           !crew->rechecks;
+}
+
 /* Enqueues the granules of a micro-batch all together. */
 static yoke_status
 run_passes(yoke_trainer *t, uint32_t index, int64_t first, yki_load_function load, void *user)
@@ -351,7 +363,9 @@ run_passes(yoke_trainer *t, uint32_t index, int64_t first, yki_load_function loa
         first += YKI_MIN(left, 0);
     }
     yki_passes_divide(crew, t->counts);
+    crew->exact.last = sends_early(t) && index + 1 == t->options.accumulate;
     YKI_TRY(yki_passes_run(crew, rate_factor(t)));
+    crew->exact.last = false;
     return index + 1 < t->options.accumulate ? yki_granules_keep(crew, index) : YOKE_OK;
 }
 
@@ -371,18 +385,6 @@ run_again(yoke_trainer *t, const yki_step *step, size_t k, int64_t micro_batch, 
         return run_granule(t, step, k);
     YKI_TRY(load_plan(t, k, m->passes[0].plan, step->load, step->user));
     return yki_passes_again(&t->crew, m, (uint32_t)micro_batch, (size_t)index, rate_factor(t));
-}
-
-/* Whether sums of granules travel while the last granules are computed. A step that is judged to be
- * bad has then sent them in vain. Not where granules are compared, which needs the sums of one
- * device, nor where all go through the network together. */
-static bool
-sends_early(const yoke_trainer *t)
-{
-    const yki_crew *crew = &t->crew;
-
-    return (crew->comm || crew->count > 1) && !crew->buckets.apart && !crew->exact.together &&
-           !crew->sharding.weights && !crew->rechecks;
 }
 
 /* Enqueues the granules of a micro-batch, in turns one of each device. The samples of this process
@@ -430,13 +432,18 @@ end_granules(yoke_trainer *t, bool *good)
     for (size_t k = 0; k < crew->count; k++) {
         crew->at = k;
         crew->members[k].n = 0;
-        if (crew->members[k].adder.count == 0)
+        if (crew->members[k].adder.count == 0 && !crew->members[k].adder.ended)
             YKI_TRY(yki_crew_granule(crew, &crew->members[k], rate_factor(t)));
+        YKI_TRY(yki_member_end_granules(crew, &crew->members[k]));
     }
     if (early)
-        YKI_TRY(yki_crew_send_granules(crew));
+        YKI_TRY(yki_crew_reduce(crew, SIZE_MAX));
     YKI_TRY(yki_granules_judge(crew, good));
-    return *good || !early ? YOKE_OK : yki_crew_receive(crew);
+    if (*good || !early)
+        return YOKE_OK;
+    /* Sums on a device may still read what the step that is made again writes. */
+    YKI_TRY(yki_crew_receive(crew));
+    return yki_crew_finish(crew);
 }
 
 /* Enqueues one micro-batch of n samples, those of this process from `first` on. All devices divide
