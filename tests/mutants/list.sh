@@ -695,6 +695,9 @@ mutant 'forecast without the way of inputs' lib/replica/staging.c \
     '.passing ? 0 : size' '.passing ? 0 : 0' tests/train/check_forecast
 mutant 'forecast of a full batch' lib/train/forecast.c \
     'seconds * (double)n /' 'seconds * (double)plan->options.max.batch /' tests/train/check_forecast
+mutant 'forecast of less memory than stages take' lib/train/forecast.c \
+    '.memory = usage.used,' '.memory = usage.used / 100 * (t->crew.stages ? 96 : 100),' \
+    tests/train/check_fit_memory
 mutant 'forecast without the update' lib/train/forecast.c \
     'return update + (t->' 'return (t->' tests/train/check_forecast
 mutant 'forecast without gathers' lib/train/forecast.c \
