@@ -706,6 +706,12 @@ mutant 'gathers of one micro-batch' lib/train/forecast.c \
     'return (double)most * t->options.accumulate;' 'return (double)most;' tests/train/check_forecast
 mutant 'budget of all that is left' lib/team/shard_level.c \
     '- (double)row->rest[level] - part' '- part' tests/train/check_fit_memory ways
+mutant 'values computed again before weights are divided' lib/team/shard_level.c \
+    '{YOKE_SHARD_WEIGHTS, false},  {YOKE_SHARD_STATE, true},' \
+    '{YOKE_SHARD_STATE, true},  {YOKE_SHARD_WEIGHTS, false},' tests/train/check_fit_memory ways
+mutant 'weights never divided where values are computed again' lib/team/shard_level.c \
+    '{YOKE_SHARD_GRADIENTS, true}, {YOKE_SHARD_WEIGHTS, true}' \
+    '{YOKE_SHARD_GRADIENTS, true}, {YOKE_SHARD_GRADIENTS, true}' tests/train/check_fit_memory ways
 mutant 'another way than was asked for' lib/train/fit_memory.c \
     'o->recompute == YOKE_RECOMPUTE_AUTO && !o->recompute_bytes' 'true' tests/train/check_fit_memory ways
 mutant 'stages that keep nothing for evaluations' lib/team/cut.c \

@@ -269,6 +269,30 @@ check_shards(void)
     chooses(wide_net, 2, 0.88, o, (choice){.is_short = true, .shard = YOKE_SHARD_STATE});
 }
 
+/* Less and less memory for networks of many buckets: first more is divided, and where that does not
+ * suffice values are computed again as well. */
+static void
+check_levels(void)
+{
+    static const struct row {
+        net of;
+        double part;
+        yoke_shard_choice shard;
+        bool again;
+    } rows[] = {{{24, 128, 256}, 0.78, YOKE_SHARD_GRADIENTS, false},
+                {{32, 128, 512}, 0.76, YOKE_SHARD_WEIGHTS, false},
+                {{32, 128, 512}, 0.68, YOKE_SHARD_STATE, true},
+                {{32, 128, 512}, 0.60, YOKE_SHARD_GRADIENTS, true},
+                {{32, 128, 512}, 0.55, YOKE_SHARD_WEIGHTS, true}};
+    yoke_trainer_options o = everything();
+
+    o.shares = "even";
+    o.bucket_bytes = 128 * 128 * 4;
+    for (size_t i = 0; i < YKI_COUNT(rows); i++)
+        chooses(rows[i].of, 2, rows[i].part, o,
+                (choice){.is_short = true, .shard = rows[i].shard, .again = rows[i].again});
+}
+
 /* Shards are excluded by name, or do not suffice. */
 static void
 check_stages(void)
@@ -285,6 +309,7 @@ check_stages(void)
 TEAM_SETUP(enough_memory, TEST_POCL_HALVES, open_setup, check_enough())
 TEAM_SETUP(computing_again, TEST_POCL_HALVES, open_setup, check_again())
 TEAM_SETUP(shards_suffice, TEST_POCL_HALVES, open_setup, check_shards())
+TEAM_SETUP(levels_suffice, TEST_POCL_HALVES, open_setup, check_levels())
 TEAM_SETUP(stages_suffice, TEST_POCL_HALVES, open_setup, check_stages())
 TEAM_SETUP(ways_of_slices, TEST_RUSTICL_SLICES, open_setup, check_slow_drivers())
 TEAM_SETUP(ways_of_two_platforms, TEST_POCL_AND_RUSTICL, open_setup, check_slow_drivers())
@@ -415,6 +440,7 @@ test_suite(void)
     tcase_add_test(tc, enough_memory);
     tcase_add_test(tc, computing_again);
     tcase_add_test(tc, shards_suffice);
+    tcase_add_test(tc, levels_suffice);
     tcase_add_test(tc, stages_suffice);
     tcase_add_test(tc, names_are_followed);
     tcase_add_test(tc, nothing_fits);
