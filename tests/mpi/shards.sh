@@ -38,6 +38,7 @@ for options in "--optimizer=sgd,momentum=0.9" \
     [ "$quick" = 1 ] || same 2 "$@" --shard=state
     [ "$quick" = 1 ] || same 2 "$@" --shard=gradients --shard-by=0,1 --shares=1,0
     same 4 "$@" --shard=gradients
+    same 4 "$@" --shard=weights --shard-by=1,0,3,2
     same 2 "$@" --shard=weights --devices=cpu:0/2 --shard-by=1,0,2,1 --shares=1,2,3,4
     [ -n "${YOKE_TEST_THOROUGH:-}" ] || continue
     same 3 "$@" --shard=state --shard-by=1,1,1
