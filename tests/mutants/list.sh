@@ -609,6 +609,12 @@ mutant 'bucket of weights that leaves too early' lib/plan/gathers.c \
 mutant 'bucket of weights that comes too late' lib/plan/gathers.c \
     '.task = (size_t)memory->first,' '.task = (size_t)memory->first + 2,' \
     tests/train/check_shards weights
+mutant 'bucket of weights that comes when it is read' lib/plan/gathers.c \
+    'memory_of(plan, i)->first = memory_of(plan, i - 1)->first;' ';' \
+    tests/train/check_gathers_ahead
+mutant 'gather that waits for the one before' lib/team/sharding.c \
+    'YKI_TRY(wait_passed(crew, s->turn));' 'YKI_TRY(wait_passed(crew, 1 - s->turn));' \
+    tests/train/check_gathers_ahead
 mutant 'buckets of weights in the order of parameters' lib/plan/gather_order.c \
     'first[order[at - 1]] > neighbour' 'first[order[at - 1]] > neighbour && false' \
     tests/train/check_divided networks
