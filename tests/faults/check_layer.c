@@ -153,13 +153,22 @@ find_rounds(const bench *b)
     return rounds;
 }
 
+static int
+ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
 /* How many times as long the shortest launch takes in step 1 as in step 0: other processes only
- * ever lengthen one. They alternate, so that a machine that slows down meanwhile hurts both. */
+ * ever lengthen one. They alternate, so that a machine that slows down meanwhile hurts both.
+ * *disturbed: most launches of step 0 took far longer than the shortest. */
 static double
-measure_ratio(const bench *b, int rounds)
+measure_ratio(const bench *b, int rounds, bool *disturbed)
 {
     enum { PAIRS = 41 };
-    double plain = INFINITY, slowed = INFINITY;
+    double plain[PAIRS], slowed = INFINITY;
 
     for (int i = -3; i < PAIRS; i++) { /* a spinning kernel learns from the first ones */
         double first, second;
@@ -169,29 +178,44 @@ measure_ratio(const bench *b, int rounds)
         faults->step(1);
         second = launch_time(b, rounds);
         if (i >= 0) {
-            plain = fmin(plain, first);
+            plain[i] = first;
             slowed = fmin(slowed, second);
         }
     }
     faults->step(0);
-    return slowed / plain;
+    qsort(plain, PAIRS, sizeof *plain, ascending);
+    *disturbed = plain[PAIRS / 2] > 1.25 * plain[0];
+    return slowed / plain[0];
 }
 
-/* Other processes may disturb one measurement, not five over a quarter of a minute. */
+/* In some assert_ratio nothing could be judged. */
+static bool too_busy;
+static const char busy[] =
+    "other work lengthens most launches, so none can be slowed by their time";
+
+/* Other processes may disturb one measurement, not five over a quarter of a minute; or there are so
+ * many that a kernel which learns from the last launches learns of them, and nothing can be said.
+ */
 static void
 assert_ratio(const bench *b, int rounds, double wanted, const char *what)
 {
+    bool disturbed = false;
     double ratio = 0;
 
     for (unsigned attempt = 0; attempt < 5; attempt++) {
         if (attempt > 0)
             sleep(1U << (attempt - 1));
-        ratio = measure_ratio(b, rounds);
+        ratio = measure_ratio(b, rounds, &disturbed);
         if (fabs(ratio - wanted) <= 0.1 * wanted)
             break;
     }
-    printf("# %s: asked %.2f, measured %.3f\n", what, wanted, ratio);
+    printf("# %s: asked %.2f, measured %.3f%s\n", what, wanted, ratio,
+           disturbed ? ", disturbed" : "");
     fflush(stdout);
+    if (disturbed && ratio > 1.1 * wanted) {
+        too_busy = true;
+        return;
+    }
     ck_assert_msg(fabs(ratio - wanted) <= 0.1 * wanted, "%s: ratio %.3f instead of %.2f", what,
                   ratio, wanted);
 }
@@ -344,6 +368,8 @@ START_TEST(layer_slows_by_the_ratio)
     ck_assert_uint_eq(faults->slow_errors(), 0);
     free_bench(&b);
     fault_assert_nothing_alive("after slowed launches");
+    if (too_busy)
+        TEST_SKIP("%s", busy);
 }
 END_TEST
 
@@ -490,6 +516,8 @@ START_TEST(layer_slows_one_part)
     for (cl_uint i = 0; i < count; i++)
         CHECK_CL(clReleaseDevice(parts[i]));
     fault_assert_nothing_alive("after the parts");
+    if (too_busy)
+        TEST_SKIP("%s", busy);
 }
 END_TEST
 
