@@ -222,7 +222,7 @@ mirror_start(yoke_comm *comm, int32_t type, const void *in, void *out, size_t co
     }
     for (size_t i = 0; i < count; i++)
         if (type == YOKE_I64)
-            ((int64_t *)out)[i] = 2 * ((const int64_t *)in)[i];
+            ((uint64_t *)out)[i] = 2 * ((const uint64_t *)in)[i]; /* may wrap in vain */
         else
             ((float *)out)[i] = 2 * ((const float *)in)[i];
     m->started++;
