@@ -239,14 +239,14 @@ typedef struct yki_exact {
     size_t row;                  /* floats of the largest */
     uint32_t *widths;            /* granules of a micro-batch, of each process */
     uint32_t micro_batch;        /* the number of the one under way, with `together` */
-    bool last; /* the granule under way is its member's last: each bucket is complete behind it */
-    uint8_t *verdicts;   /* by device of the whole team: yki_verdict, of this step; NULL:
-                            granules are not compared */
-    void *room;          /* for two tensors that are compared */
-    uint64_t room_size;  /* bytes of each */
-    uint32_t *devices;   /* of each process */
-    size_t checked;      /* the member whose granules are compared in this step */
-    yki_kept_rows stats; /* with `together` */
+    bool last;                   /* the granule under way is its member's last of the step */
+    uint8_t *verdicts;           /* by device of the whole team: yki_verdict, of this step; NULL:
+                                    granules are not compared */
+    void *room;                  /* for two tensors that are compared */
+    uint64_t room_size;          /* bytes of each */
+    uint32_t *devices;           /* of each process */
+    size_t checked;              /* the member whose granules are compared in this step */
+    yki_kept_rows stats;         /* with `together` */
 } yki_exact;
 
 typedef struct yki_landings yki_landings;
@@ -498,8 +498,9 @@ yoke_status yki_passes_take(yki_crew *crew, yki_member *member, size_t count);
 void yki_passes_divide(yki_crew *crew, const int64_t *counts);
 /* Enqueues forward and backward of all granules of a micro-batch, and adds their gradients. The
  * caller has divided them, has set n and first of the passes of each member and given the inputs.
- * The host waits at each statistic. All processes call it. */
-yoke_status yki_passes_run(yki_crew *crew, float rate_factor);
+ * The host waits at each statistic. All processes call it. `last`: they are known to be the last
+ * ones of the step. */
+yoke_status yki_passes_run(yki_crew *crew, float rate_factor, bool last);
 
 /* Make and free what the member needs to add granules to its `accumulated` and `results`. */
 yoke_status yki_adder_create(yki_crew *crew, yki_member *member);
@@ -640,9 +641,10 @@ yoke_status yki_member_accumulate(yki_crew *crew, yki_member *member, bool last)
  * of each member and given the inputs. */
 yoke_status yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_factor);
 /* Enqueues forward and backward of one granule on one member, and adds its gradients. The caller
- * has set n and first of the member, given the inputs, and set crew->exact.last; n is 0 for a
- * member that gets no granule in a step. */
-yoke_status yki_crew_granule(yki_crew *crew, yki_member *member, float rate_factor);
+ * has set n and first of the member and given the inputs; n is 0 for a member that gets no granule
+ * in a step. `last`: it is known to be the member's last of the step, so its buckets are complete
+ * one by one. */
+yoke_status yki_crew_granule(yki_crew *crew, yki_member *member, float rate_factor, bool last);
 /* Enqueues the end of a member's granules in a step, unless its last one was known to be that: each
  * bucket is complete when all before is done. Without a granule its gradients are zeros. */
 yoke_status yki_member_end_granules(yki_crew *crew, yki_member *member);

@@ -361,12 +361,13 @@ run_section(yki_crew *crew, yki_section section)
 }
 
 yoke_status
-yki_passes_run(yki_crew *crew, float rate_factor)
+yki_passes_run(yki_crew *crew, float rate_factor, bool last)
 {
+    crew->exact.last = last;
     crew->buckets.next = crew->buckets.landed = 0;
     YKI_TRY(begin(crew, rate_factor));
     YKI_TRY(run_section(crew, YKI_FORWARD));
-    for (size_t k = 0; k < crew->count && crew->exact.last; k++) {
+    for (size_t k = 0; k < crew->count && last; k++) {
         yki_member *m = &crew->members[k];
 
         crew->at = k;
@@ -385,5 +386,6 @@ yki_passes_run(yki_crew *crew, float rate_factor)
                                          m->passes[i].first));
         YKI_TRY(yki_queue_flush(m->replica->queue));
     }
+    crew->exact.last = false;
     return YOKE_OK;
 }

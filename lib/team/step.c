@@ -306,14 +306,14 @@ yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_
 }
 
 yoke_status
-yki_crew_granule(yki_crew *crew, yki_member *m, float rate_factor)
+yki_crew_granule(yki_crew *crew, yki_member *m, float rate_factor, bool last)
 {
     yki_plan *plan = m->replica->training;
 
     crew->buckets.next = crew->buckets.landed = 0;
-    crew->buckets.marks = crew->exact.last;
+    crew->buckets.marks = crew->exact.last = last;
     YKI_TRY(yki_member_begin(crew, m, plan, (uint32_t)m->adder.count, rate_factor));
-    m->adder.ended = crew->exact.last;
+    m->adder.ended = last;
     if (m->n == 0) /* it updates all the same */
         return YOKE_OK;
     YKI_TRY(yki_granules_begin(m));
@@ -322,6 +322,7 @@ yki_crew_granule(yki_crew *crew, yki_member *m, float rate_factor)
         YKI_TRY(yki_member_run(crew, m, plan, (yki_section)section, plan->task_count));
     }
     YKI_TRY(yki_granules_add(crew, m, m->replica->weights, plan, m->first));
+    crew->exact.last = false;
     return yki_queue_flush(m->replica->queue);
 }
 

@@ -363,17 +363,16 @@ run_passes(yoke_trainer *t, uint32_t index, int64_t first, yki_load_function loa
         first += YKI_MIN(left, 0);
     }
     yki_passes_divide(crew, t->counts);
-    crew->exact.last = sends_early(t) && index + 1 == t->options.accumulate;
-    YKI_TRY(yki_passes_run(crew, rate_factor(t)));
-    crew->exact.last = false;
+    YKI_TRY(
+        yki_passes_run(crew, rate_factor(t), sends_early(t) && index + 1 == t->options.accumulate));
     return index + 1 < t->options.accumulate ? yki_granules_keep(crew, index) : YOKE_OK;
 }
 
 static yoke_status
-run_granule(yoke_trainer *t, const yki_step *step, size_t k)
+run_granule(yoke_trainer *t, const yki_step *step, size_t k, bool last)
 {
     YKI_TRY(load_member(t, k, step->load, step->user));
-    return yki_crew_granule(&t->crew, &t->crew.members[k], rate_factor(t));
+    return yki_crew_granule(&t->crew, &t->crew.members[k], rate_factor(t), last);
 }
 
 static yoke_status
@@ -382,7 +381,7 @@ run_again(yoke_trainer *t, const yki_step *step, size_t k, int64_t micro_batch, 
     yki_member *m = &t->crew.members[k];
 
     if (!t->crew.exact.together)
-        return run_granule(t, step, k);
+        return run_granule(t, step, k, false);
     YKI_TRY(load_plan(t, k, m->passes[0].plan, step->load, step->user));
     return yki_passes_again(&t->crew, m, (uint32_t)micro_batch, (size_t)index, rate_factor(t));
 }
@@ -408,12 +407,11 @@ run_granules(yoke_trainer *t, const yki_step *step, int64_t first, bool ends)
             crew->at = k;
             m->first = begin + done;
             m->n = YKI_MAX(YKI_MIN(t->options.granule, counts[k] - done), 0);
-            crew->exact.last = ends && sends_early(t) && done + t->options.granule >= counts[k];
             if (together)
                 YKI_TRY(load_member(t, k, step->load, step->user));
             else if (m->n > 0)
-                YKI_TRY(run_granule(t, step, k));
-            crew->exact.last = false;
+                YKI_TRY(run_granule(
+                    t, step, k, ends && sends_early(t) && done + t->options.granule >= counts[k]));
         }
         if (together)
             YKI_TRY(yki_crew_granules(crew, rate_factor(t)));
@@ -433,7 +431,7 @@ end_granules(yoke_trainer *t, bool *good)
         crew->at = k;
         crew->members[k].n = 0;
         if (crew->members[k].adder.count == 0 && !crew->members[k].adder.ended)
-            YKI_TRY(yki_crew_granule(crew, &crew->members[k], rate_factor(t)));
+            YKI_TRY(yki_crew_granule(crew, &crew->members[k], rate_factor(t), false));
         YKI_TRY(yki_member_end_granules(crew, &crew->members[k]));
     }
     if (early)
